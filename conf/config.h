@@ -1,0 +1,98 @@
+// Config: what the configuration file says, checked, with the units in the types.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "slots/placement/placement.h"
+#include "slots/slot.h"
+
+namespace conf {
+
+using Milliseconds = std::chrono::milliseconds;
+using ByteCount = std::uint64_t;
+
+// "host:port" (IPv6 in brackets or split at the last colon) or a Unix socket path (begins with '/').
+struct Address {
+  std::string host;  // Name or IP, without brackets. Empty for a Unix socket.
+  std::uint16_t port = 0;
+  std::string path;  // Unix socket path. Empty for TCP.
+
+  [[nodiscard]] bool is_unix() const { return !path.empty(); }
+  [[nodiscard]] std::string text() const;  // As written in YAML; IPv6 in brackets.
+  friend bool operator==(const Address&, const Address&) = default;
+};
+
+struct NodeConfig {
+  std::string name;
+  Address address;
+  std::optional<Address> endpoint;  // A listener of this proxy; TCP.
+  std::optional<Address> announce;  // What MOVED and CLUSTER say instead of the endpoint.
+  double weight = 1.0;
+  std::optional<slots::SlotSet> slots;
+  std::string username;
+  std::string password;  // From password or password_file.
+
+  // What cluster-aware clients are told; empty when the node has no endpoint.
+  [[nodiscard]] std::optional<Address> announced() const { return announce ? announce : endpoint; }
+};
+
+struct ListenConfig {
+  std::vector<Address> forward;
+  bool forward_cluster = false;  // The forward port answers CLUSTER as a seed for cluster clients.
+  std::string password;          // What clients must AUTH with; empty: none.
+  Address admin;
+  std::string admin_password;
+};
+
+struct Timeouts {
+  Milliseconds connect{1000};
+  Milliseconds node_silent{3000};
+  Milliseconds request{0};  // 0: no limit, since long scripts are legitimate.
+  Milliseconds stalled_client{60000};
+  Milliseconds drain{10000};
+};
+
+struct Limits {
+  std::uint64_t clients = 10000;                    // Client sessions of this proxy.
+  ByteCount bulk = 512ULL << 20;                    // One argument (Redis's proto-max-bulk-len).
+  ByteCount buffered_request = 64'000'000;          // A request whose keys are known only at its end.
+  ByteCount stream_request = 64ULL << 10;           // Larger requests are streamed on a connection of their own.
+  ByteCount stream_reply = 1'000'000;               // A larger reply takes its connection for itself.
+  std::uint64_t inflight_requests = 1024;           // Per client: sent to nodes and not yet answered.
+  ByteCount inflight_bytes = 1'000'000;             // Per client: request bytes of those.
+  ByteCount unread_replies = 48'000'000;            // Per client: replies it has not read; then its requests wait.
+  ByteCount unread_replies_total = 512'000'000;     // All clients: beyond it the one with most is closed.
+  ByteCount node_queue = 64'000'000;                // Per worker and node: request bytes not yet sent.
+  ByteCount merged_reply = 64'000'000;              // A reply put together from several nodes.
+  std::uint64_t large_connections = 16;             // Per worker and node: connections for streamed requests.
+  ByteCount script_cache = 64'000'000;              // Script sources remembered.
+  std::uint64_t slot_scan_keys = 10'000'000;        // CLUSTER COUNTKEYSINSLOT is refused on a larger node.
+};
+
+enum class LogLevel { Debug, Info, Warn, Error };
+
+struct LogConfig {
+  LogLevel level = LogLevel::Info;
+  std::string file;  // Empty: stderr.
+};
+
+struct Config {
+  std::string cluster;
+  ListenConfig listen;
+  std::optional<unsigned> workers;  // Empty: auto, the number of cores.
+  std::string state_dir;
+  slots::PlacementKind placement = slots::PlacementKind::Balanced;
+  std::vector<NodeConfig> nodes;
+  Limits limits;
+  Timeouts timeouts;
+  LogConfig log;
+
+  [[nodiscard]] bool has_endpoints() const { return !nodes.empty() && nodes.front().endpoint.has_value(); }
+};
+
+}  // namespace conf

@@ -1,0 +1,33 @@
+// load(): a YAML file becomes a checked Config, or all of its mistakes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/config.h"
+#include "slots/result.h"
+
+namespace conf {
+
+struct Mistake {
+  int line = 0;    // From 1; 0 when the mistake has no place (a file that can't be read).
+  int column = 0;  // From 1.
+  std::string message;  // What is wrong, at which key with which value, and what would be right.
+};
+
+struct Mistakes {
+  std::string file;
+  std::vector<Mistake> list;                 // Never empty; in file order.
+  [[nodiscard]] std::string text() const;    // One "file:line:column: message" per line.
+};
+
+// Reads and checks everything in `path`; password files are read too. Touches nothing.
+[[nodiscard]] std::expected<Config, Mistakes> load(const std::string& path);
+// The same for text at hand; `file` only names it in messages.
+[[nodiscard]] std::expected<Config, Mistakes> parse(const std::string& file, std::string_view yaml);
+
+// "127.0.0.1:6400", "[::1]:6400", "host:6400" or "/path". Used for the command line too.
+[[nodiscard]] slots::Result<Address> parse_address(std::string_view text);
+
+}  // namespace conf

@@ -1,0 +1,70 @@
+// CommandSpec: what the proxy knows of a command, and the table that finds it by name.
+//
+// The built-in table (command_table.inc) is made from COMMAND of Redis 7.0; what a node knows beyond it is added
+// from the node's own COMMAND at start. Facts: https://redis.io/commands/command/ and
+// https://redis.io/docs/reference/command-tips/ (request and response policies).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace proxy::resp {
+
+using Args = std::span<const std::string_view>;  // args[0] is the command's name.
+
+enum class CommandFlag : std::uint32_t {
+  Write = 1U << 0,
+  ReadOnly = 1U << 1,
+  DenyOom = 1U << 2,
+  Admin = 1U << 3,
+  PubSub = 1U << 4,
+  NoScript = 1U << 5,
+  Blocking = 1U << 6,
+  Loading = 1U << 7,
+  Stale = 1U << 8,
+  NoAuth = 1U << 9,
+  MovableKeys = 1U << 10,
+  Fast = 1U << 11,
+  NoMulti = 1U << 12,
+};
+
+// How keys are found among the arguments. Positions are indexes into Args.
+enum class KeyRule : std::uint8_t {
+  None,      // No keys.
+  Range,     // first, last (negative counts from the end), step.
+  NumKeys,   // args[first - 1] says how many keys follow at `first` (EVAL, ZUNION, LMPOP); extra_key may name one more.
+  Streams,   // Keys are the first half of what follows the word STREAMS (XREAD, XREADGROUP).
+  Keyword,   // SORT's STORE, GEORADIUS's STORE/STOREDIST, MIGRATE's KEYS: special cases, by name.
+  Container, // Subcommands decide: look at the subcommand's own spec.
+};
+
+enum class RequestPolicy : std::uint8_t { Default, AllShards, AllNodes, MultiShard, Special };
+enum class ReplyPolicy : std::uint8_t {
+  Default, OneSucceeded, AllSucceeded, AggSum, AggMin, AggMax, AggLogicalAnd, AggLogicalOr, Special
+};
+
+struct CommandSpec {
+  std::string_view name;        // Lower case; a subcommand is "container|sub". Static, or owned by the table.
+  std::int16_t arity = 0;       // As Redis: n exactly, -n at least n, the name included.
+  std::uint32_t flags = 0;      // CommandFlag bits.
+  KeyRule rule = KeyRule::None;
+  std::int16_t first_key = 0;   // Range and NumKeys.
+  std::int16_t last_key = 0;    // Range only.
+  std::int16_t key_step = 0;    // Range only.
+  std::int16_t extra_key = 0;   // NumKeys: position of one more key (ZUNIONSTORE's destination); 0: none.
+  RequestPolicy request_policy = RequestPolicy::Default;
+  ReplyPolicy reply_policy = ReplyPolicy::Default;
+  std::uint16_t id = 0;         // Dense index of the built-in commands; kLearnedCommand for others.
+
+  [[nodiscard]] bool has(CommandFlag flag) const { return (flags & static_cast<std::uint32_t>(flag)) != 0; }
+  [[nodiscard]] bool arity_ok(std::size_t argc) const {
+    return arity >= 0 ? argc == static_cast<std::size_t>(arity) : argc >= static_cast<std::size_t>(-arity);
+  }
+};
+
+}  // namespace proxy::resp
