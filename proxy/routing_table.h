@@ -1,0 +1,59 @@
+// RoutingTable: everything a worker needs to route, as one immutable snapshot.
+//
+// The control thread makes a new one whenever the map, a node's state, an address or a limit changes, and posts it to
+// every worker. A worker keeps the snapshot it applied last; nothing in it changes afterwards.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "conf/config.h"
+#include "slots/slot_map.h"
+
+namespace proxy {
+
+namespace resp {
+class CommandTable;
+}
+namespace route {
+class ClusterReplies;
+}
+
+enum class NodeState : std::uint8_t {
+  Unverified,  // Not reached yet since the start.
+  Up,          // Answers, and is the server that it should be.
+  Down,        // Does not answer.
+  Refused,     // Answers, but is not the server that it should be (identity, role, cluster mode).
+};
+
+// A node as the workers see it; its place in RoutingTable::nodes is its NodeIndex in the map.
+struct NodeRoute {
+  std::string name;
+  std::string id;  // 40 hex digits.
+  conf::Address address;
+  std::string username;
+  std::string password;
+  std::optional<conf::Address> endpoint;
+  std::optional<conf::Address> announced;
+  NodeState state = NodeState::Unverified;
+  std::string reason;             // Why it is not Up, in words for a client; empty when Up.
+  std::uint64_t incarnation = 0;  // Grows whenever the node comes Up with another run_id.
+};
+
+struct RoutingTable {
+  std::uint64_t version = 0;  // Grows with every snapshot; the map's epoch only with its ownership.
+  std::string cluster;
+  std::shared_ptr<const slots::SlotMap> map;
+  std::vector<NodeRoute> nodes;
+  std::shared_ptr<const resp::CommandTable> commands;
+  std::shared_ptr<const route::ClusterReplies> cluster_replies;  // Null when no node has an endpoint.
+  conf::Limits limits;
+  conf::Timeouts timeouts;
+  std::string client_password;  // Empty: none wanted.
+  bool forward_cluster = false;
+};
+
+}  // namespace proxy
