@@ -29,16 +29,6 @@ Status check_weight(std::string_view name, double weight) {
               "node " + quoted(name) + ": the weight must be a number of 0 or more");
 }
 
-Status check_node(const Node& node) {
-  const bool is_valid = !node.name.empty() && node.name.size() <= kNameBytesMax &&
-                        std::all_of(node.name.begin(), node.name.end(), is_name_byte);
-  if (!is_valid) {
-    return fail(Errc::InvalidArgument,
-                "node name " + quoted(node.name) + " must be 1 to 64 of A-Z a-z 0-9 . _ -");
-  }
-  return check_weight(node.name, node.weight);
-}
-
 std::optional<NodeIndex> find_in(const std::vector<Node>& nodes, std::string_view name) {
   const auto found = std::ranges::find(nodes, name, &Node::name);
   if (found == nodes.end()) return std::nullopt;
@@ -98,6 +88,16 @@ struct Draft {
 };
 
 }  // namespace
+
+Status check_node(const Node& node) {
+  const bool is_valid = !node.name.empty() && node.name.size() <= kNameBytesMax &&
+                        std::all_of(node.name.begin(), node.name.end(), is_name_byte);
+  if (!is_valid) {
+    return fail(Errc::InvalidArgument,
+                "node name " + quoted(node.name) + " must be 1 to 64 of A-Z a-z 0-9 . _ -");
+  }
+  return check_weight(node.name, node.weight);
+}
 
 std::string node_id_of(std::string_view cluster, std::string_view node_name) {
   const std::string text = std::string(cluster) + '/' + std::string(node_name);
