@@ -31,9 +31,9 @@ namespace slots {
 
 // What would change about the nodes. Added ones go to the end, in this order.
 struct NodeChanges {
-  std::vector<Node> add;
-  std::vector<std::string> remove;
-  std::vector<Node> reweight;  // The name, with its new weight.
+  std::vector<Node> add = {};
+  std::vector<std::string> remove = {};
+  std::vector<Node> reweight = {};  // The name, with its new weight.
 
   [[nodiscard]] bool empty() const { return add.empty() && remove.empty() && reweight.empty(); }
 };
