@@ -1,0 +1,108 @@
+# make          builds build/slotproxy and build/slotctl
+# make run      tries it: three redis-servers with slotproxy in front of them (NODES=5 PORT=7000 for others)
+# make test     unit and end-to-end tests; make check: lint, then tests
+# make help     lists everything
+.PHONY: all configure run test unit e2e check lint fmt fuzz asan tsan bench nightly clean help
+.DELETE_ON_ERROR:
+
+BUILD ?= build
+NODES ?= 3
+PORT ?= 6400
+FUZZ_SECONDS ?= 60
+E2E_ARGS ?=
+# The compiler of sanitizer builds: clang's TSan runs where g++ 12's stops at the kernel's address layout.
+SANITIZER_CXX ?= clang++-19
+PYTHON ?= /usr/bin/python3
+
+DEPS := tests/install-deps.sh
+GENERATOR = $(if $(wildcard $(1)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
+# $(1): build folder, $(2): targets, $(3): options of cmake
+define build
+	@cmake -S . -B $(1) $(call GENERATOR,$(1)) $(3) --log-level=WARNING >/dev/null
+	@cmake --build $(1) --parallel $$(nproc) --target $(2)
+endef
+BINARIES = SLOTPROXY=$(CURDIR)/$(1)/slotproxy SLOTCTL=$(CURDIR)/$(1)/slotctl
+
+all:
+	$(call build,$(BUILD),slotproxy slotctl)
+
+run:
+	@$(DEPS) build
+	@$(MAKE) --no-print-directory all
+	@exec $(BUILD)/slotproxy --dev $(NODES) --port $(PORT)
+
+test:
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory e2e
+
+unit:
+	@$(DEPS) build test
+	$(call build,$(BUILD),unit_tests)
+	$(BUILD)/unit_tests
+
+e2e:
+	@$(DEPS) build test
+	@$(MAKE) --no-print-directory all
+	$(call BINARIES,$(BUILD)) tests/e2e/run $(E2E_ARGS)
+
+check: lint test
+
+# Files changed since LINT_BASE (default: the branch's upstream, else the last commit); all of them with LINT_ALL=1.
+lint:
+	@$(DEPS) build lint
+	$(PYTHON) tests/lint/run
+
+fmt:
+	@$(DEPS) lint
+	$(PYTHON) tests/lint/run --fix
+
+fuzz:
+	@$(DEPS) build sanitize
+	$(call build,build-fuzz,fuzz_targets,-DCMAKE_CXX_COMPILER=clang++-19 -DSLOTPROXY_FUZZ=ON)
+	$(PYTHON) tests/fuzz/run --build build-fuzz --seconds $(FUZZ_SECONDS)
+
+asan:
+	@$(DEPS) build test sanitize
+	$(call build,build-asan,unit_tests slotproxy slotctl,-DCMAKE_CXX_COMPILER=$(SANITIZER_CXX) -DSLOTPROXY_SANITIZE=address$(comma)undefined)
+	UBSAN_OPTIONS=print_stacktrace=1 build-asan/unit_tests
+	UBSAN_OPTIONS=print_stacktrace=1 $(call BINARIES,build-asan) tests/e2e/run --fast $(E2E_ARGS)
+
+tsan:
+	@$(DEPS) build test sanitize
+	$(call build,build-tsan,unit_tests slotproxy slotctl,-DCMAKE_CXX_COMPILER=$(SANITIZER_CXX) -DSLOTPROXY_SANITIZE=thread)
+	build-tsan/unit_tests
+	$(call BINARIES,build-tsan) tests/e2e/run --fast $(E2E_ARGS)
+
+bench:
+	@$(DEPS) build bench
+	@$(MAKE) --no-print-directory all
+	$(PYTHON) tests/bench/bench.py --binary $(BUILD)/slotproxy
+	$(PYTHON) tests/bench/instructions.py --binary $(BUILD)/slotproxy
+	$(PYTHON) tests/bench/memory.py --binary $(BUILD)/slotproxy
+
+nightly:
+	@$(MAKE) --no-print-directory lint LINT_ALL=1
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory e2e E2E_ARGS=--all
+	@$(MAKE) --no-print-directory asan E2E_ARGS=--all
+	@$(MAKE) --no-print-directory tsan E2E_ARGS=--all
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=600
+	@$(MAKE) --no-print-directory bench
+
+clean:
+	rm -rf build build-asan build-tsan build-fuzz build-lint
+
+help:
+	@echo "make           build/slotproxy and build/slotctl"
+	@echo "make run       slotproxy in front of redis-servers of its own; NODES=3 PORT=6400"
+	@echo "make test      unit and end-to-end tests (make unit, make e2e E2E_ARGS='--only WORD')"
+	@echo "make lint      format, include directions, clang-tidy; LINT_BASE=COMMIT or LINT_ALL=1"
+	@echo "make fmt       formats the sources in place"
+	@echo "make check     lint and test: before every commit"
+	@echo "make asan      unit tests and a short end-to-end run under ASan and UBSan; make tsan: under TSan"
+	@echo "make fuzz      every fuzz target for FUZZ_SECONDS=60"
+	@echo "make bench     speed, instructions and memory beside a plain node, nutcracker and haproxy"
+	@echo "make nightly   everything, in full"
+
+comma := ,
+export LINT_BASE LINT_ALL LINT_SECONDS
