@@ -16,7 +16,8 @@ namespace conf {
 using Milliseconds = std::chrono::milliseconds;
 using ByteCount = std::uint64_t;
 
-// "host:port" (IPv6 in brackets or split at the last colon) or a Unix socket path (begins with '/').
+// "host:port" (IPv6 in brackets or split at the last colon) or a Unix socket path (begins with
+// '/').
 struct Address {
   std::string host;  // Name or IP, without brackets. Empty for a Unix socket.
   std::uint16_t port = 0;
@@ -35,18 +36,24 @@ struct NodeConfig {
   double weight = 1.0;
   std::optional<slots::SlotSet> slots;
   std::string username;
-  std::string password;  // From password or password_file.
+  std::string password;       // From password or password_file.
+  std::string password_file;  // As written; the loader has already read it into password.
 
   // What cluster-aware clients are told; empty when the node has no endpoint.
   [[nodiscard]] std::optional<Address> announced() const { return announce ? announce : endpoint; }
+  friend bool operator==(const NodeConfig&, const NodeConfig&) = default;
 };
 
 struct ListenConfig {
   std::vector<Address> forward;
   bool forward_cluster = false;  // The forward port answers CLUSTER as a seed for cluster clients.
   std::string password;          // What clients must AUTH with; empty: none.
-  Address admin;
+  Address admin{.host = {}, .port = 0, .path = "/tmp/slotproxy/admin.sock"};
   std::string admin_password;
+  std::string password_file;  // As written; the loader has already read them into the passwords.
+  std::string admin_password_file;
+
+  friend bool operator==(const ListenConfig&, const ListenConfig&) = default;
 };
 
 struct Timeouts {
@@ -55,23 +62,31 @@ struct Timeouts {
   Milliseconds request{0};  // 0: no limit, since long scripts are legitimate.
   Milliseconds stalled_client{60000};
   Milliseconds drain{10000};
+
+  friend bool operator==(const Timeouts&, const Timeouts&) = default;
 };
 
 struct Limits {
-  std::uint64_t clients = 10000;                    // Client sessions of this proxy.
-  ByteCount bulk = 512ULL << 20;                    // One argument (Redis's proto-max-bulk-len).
-  ByteCount buffered_request = 64'000'000;          // A request whose keys are known only at its end.
-  ByteCount stream_request = 64ULL << 10;           // Larger requests are streamed on a connection of their own.
-  ByteCount stream_reply = 1'000'000;               // A larger reply takes its connection for itself.
-  std::uint64_t inflight_requests = 1024;           // Per client: sent to nodes and not yet answered.
-  ByteCount inflight_bytes = 1'000'000;             // Per client: request bytes of those.
-  ByteCount unread_replies = 48'000'000;            // Per client: replies it has not read; then its requests wait.
-  ByteCount unread_replies_total = 512'000'000;     // All clients: beyond it the one with most is closed.
-  ByteCount node_queue = 64'000'000;                // Per worker and node: request bytes not yet sent.
-  ByteCount merged_reply = 64'000'000;              // A reply put together from several nodes.
-  std::uint64_t large_connections = 16;             // Per worker and node: connections for streamed requests.
-  ByteCount script_cache = 64'000'000;              // Script sources remembered.
-  std::uint64_t slot_scan_keys = 10'000'000;        // CLUSTER COUNTKEYSINSLOT is refused on a larger node.
+  std::uint64_t clients = 10000;            // Client sessions of this proxy.
+  ByteCount bulk = 512ULL << 20;            // One argument (Redis's proto-max-bulk-len).
+  ByteCount buffered_request = 64'000'000;  // A request whose keys are known only at its end.
+  ByteCount stream_request = 64ULL
+                             << 10;    // Larger requests are streamed on a connection of their own.
+  ByteCount stream_reply = 1'000'000;  // A larger reply takes its connection for itself.
+  std::uint64_t inflight_requests = 1024;  // Per client: sent to nodes and not yet answered.
+  ByteCount inflight_bytes = 1'000'000;    // Per client: request bytes of those.
+  ByteCount unread_replies =
+      48'000'000;  // Per client: replies it has not read; then its requests wait.
+  ByteCount unread_replies_total =
+      512'000'000;                       // All clients: beyond it the one with most is closed.
+  ByteCount node_queue = 64'000'000;     // Per worker and node: request bytes not yet sent.
+  ByteCount merged_reply = 64'000'000;   // A reply put together from several nodes.
+  std::uint64_t large_connections = 16;  // Per worker and node: connections for streamed requests.
+  ByteCount script_cache = 64'000'000;   // Script sources remembered.
+  std::uint64_t slot_scan_keys =
+      10'000'000;  // CLUSTER COUNTKEYSINSLOT is refused on a larger node.
+
+  friend bool operator==(const Limits&, const Limits&) = default;
 };
 
 enum class LogLevel { Debug, Info, Warn, Error };
@@ -79,20 +94,25 @@ enum class LogLevel { Debug, Info, Warn, Error };
 struct LogConfig {
   LogLevel level = LogLevel::Info;
   std::string file;  // Empty: stderr.
+
+  friend bool operator==(const LogConfig&, const LogConfig&) = default;
 };
 
 struct Config {
   std::string cluster;
   ListenConfig listen;
   std::optional<unsigned> workers;  // Empty: auto, the number of cores.
-  std::string state_dir;
+  std::string state_dir = "/var/lib/slotproxy";
   slots::PlacementKind placement = slots::PlacementKind::Balanced;
   std::vector<NodeConfig> nodes;
   Limits limits;
   Timeouts timeouts;
   LogConfig log;
 
-  [[nodiscard]] bool has_endpoints() const { return !nodes.empty() && nodes.front().endpoint.has_value(); }
+  [[nodiscard]] bool has_endpoints() const {
+    return !nodes.empty() && nodes.front().endpoint.has_value();
+  }
+  friend bool operator==(const Config&, const Config&) = default;
 };
 
 }  // namespace conf
