@@ -1,0 +1,220 @@
+#include "conf/options.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "conf/loader.h"
+#include "conf/value_types.h"
+
+namespace conf {
+namespace {
+
+using slots::Status;
+
+template <auto... Members>
+auto& member(auto& target) {
+  return (target.*....*Members);
+}
+
+template <class Type, class Target, auto... Members>
+Status set_member(Target& target, std::string_view text) {
+  auto value = Type::parse(text);
+  if (!value) return std::unexpected(std::move(value).error());
+  member<Members...>(target) = *std::move(value);
+  return {};
+}
+
+template <class Type, class Target, auto... Members>
+std::vector<std::string> get_member(const Target& target) {
+  const auto& value = member<Members...>(target);
+  std::string text;
+  if constexpr (requires { Type::print(value); }) {
+    text = Type::print(value);
+  } else if (value) {
+    text = Type::print(*value);
+  }
+  if (text.empty()) return {};
+  return {std::move(text)};
+}
+
+enum class Need { Optional, Required };
+
+template <class Target, class Type, auto... Members>
+constexpr Option<Target> option(std::string_view path, std::string_view help,
+                                Need need = Need::Optional) {
+  return {.path = path,
+          .form = Type::kForm,
+          .help = help,
+          .is_required = need == Need::Required,
+          .takes_list = false,
+          .set = &set_member<Type, Target, Members...>,
+          .get = &get_member<Type, Target, Members...>};
+}
+
+Status add_forward(Config& config, std::string_view text) {
+  auto address = parse_address(text);
+  if (!address) return std::unexpected(std::move(address).error());
+  config.listen.forward.push_back(*std::move(address));
+  return {};
+}
+
+std::vector<std::string> get_forward(const Config& config) {
+  std::vector<std::string> out;
+  for (const Address& address : config.listen.forward) out.push_back(address.text());
+  return out;
+}
+
+Status add_slots(NodeConfig& node, std::string_view text) {
+  auto slots = slots::parse_slot_set(text);
+  if (!slots) return std::unexpected(std::move(slots).error());
+  if (!node.slots) node.slots.emplace();
+  node.slots->add(*slots);
+  return {};
+}
+
+std::vector<std::string> get_slots(const NodeConfig& node) {
+  if (!node.slots) return {};
+  return {slots::to_string(*node.slots)};
+}
+
+using C = Config;
+using N = NodeConfig;
+
+constexpr auto kConfigOptions = std::to_array<Option<Config>>({
+    option<C, value::Name, &C::cluster>(
+        "cluster", "The cluster's name; part of the node ids that cluster clients see.",
+        Need::Required),
+    {.path = "listen.forward",
+     .form = "host:port or a Unix socket path, or a list of them",
+     .help = "Where plain clients connect; looks like one standalone server.",
+     .is_required = true,
+     .takes_list = true,
+     .set = &add_forward,
+     .get = &get_forward},
+    option<C, value::Switch, &C::listen, &ListenConfig::forward_cluster>(
+        "listen.forward_cluster",
+        "Whether the forward port also answers CLUSTER, as a seed for cluster clients."),
+    option<C, value::Text, &C::listen, &ListenConfig::password>(
+        "listen.password", "What clients must give to AUTH; without it they need not."),
+    option<C, value::File, &C::listen, &ListenConfig::password_file>(
+        "listen.password_file", "A file that holds that password."),
+    option<C, value::AnyAddress, &C::listen, &ListenConfig::admin>(
+        "listen.admin",
+        "Where slotctl connects. A TCP address needs a password; a socket has mode 0600."),
+    option<C, value::Text, &C::listen, &ListenConfig::admin_password>(
+        "listen.admin_password", "What slotctl must give to AUTH."),
+    option<C, value::File, &C::listen, &ListenConfig::admin_password_file>(
+        "listen.admin_password_file", "A file that holds that password."),
+    option<C, value::Workers, &C::workers>("workers", "Threads that serve clients."),
+    option<C, value::AbsolutePath, &C::state_dir>(
+        "state_dir", "The folder of the map that is in force; belongs to one proxy at a time."),
+    option<C, value::PlacementName, &C::placement>(
+        "placement", "How the first start spreads the slots when no node lists any."),
+    option<C, value::Count, &C::limits, &Limits::clients>("limits.clients",
+                                                          "Client sessions of this proxy."),
+    option<C, value::Size, &C::limits, &Limits::bulk>("limits.bulk", "One argument of a request."),
+    option<C, value::Size, &C::limits, &Limits::buffered_request>(
+        "limits.buffered_request",
+        "A request that has to be held whole, since its keys are known only at its end."),
+    option<C, value::Size, &C::limits, &Limits::stream_request>(
+        "limits.stream_request", "Larger requests are streamed on a node connection of their own."),
+    option<C, value::Size, &C::limits, &Limits::stream_reply>(
+        "limits.stream_reply", "A larger reply takes its node connection for itself."),
+    option<C, value::Count, &C::limits, &Limits::inflight_requests>(
+        "limits.inflight_requests",
+        "Per client: requests sent to nodes and not yet answered; further ones wait."),
+    option<C, value::Size, &C::limits, &Limits::inflight_bytes>(
+        "limits.inflight_bytes", "Per client: bytes of those requests."),
+    option<C, value::Size, &C::limits, &Limits::unread_replies>(
+        "limits.unread_replies",
+        "Per client: replies that it has not read; beyond it its requests wait."),
+    option<C, value::Size, &C::limits, &Limits::unread_replies_total>(
+        "limits.unread_replies_total",
+        "All clients: unread replies; beyond it the client with most is closed."),
+    option<C, value::Size, &C::limits, &Limits::node_queue>(
+        "limits.node_queue",
+        "Per worker and node: request bytes not yet sent; beyond it clients wait."),
+    option<C, value::Size, &C::limits, &Limits::merged_reply>(
+        "limits.merged_reply",
+        "A reply that is put together from several nodes; beyond it an error."),
+    option<C, value::Count, &C::limits, &Limits::large_connections>(
+        "limits.large_connections",
+        "Per worker and node: connections for streamed requests; further ones wait."),
+    option<C, value::SizeOrZero, &C::limits, &Limits::script_cache>(
+        "limits.script_cache",
+        "Script sources remembered, to load them again on a node that lost them."),
+    option<C, value::Count, &C::limits, &Limits::slot_scan_keys>(
+        "limits.slot_scan_keys",
+        "CLUSTER COUNTKEYSINSLOT and GETKEYSINSLOT are refused on a node with more keys."),
+    option<C, value::Duration, &C::timeouts, &Timeouts::connect>("timeouts.connect",
+                                                                 "To connect to a node."),
+    option<C, value::Duration, &C::timeouts, &Timeouts::node_silent>(
+        "timeouts.node_silent",
+        "A node that answers no PING for so long is down. BUSY and LOADING are answers."),
+    option<C, value::DurationOrZero, &C::timeouts, &Timeouts::request>(
+        "timeouts.request",
+        "For a node to answer a request; 0: no limit, since long scripts are legitimate."),
+    option<C, value::Duration, &C::timeouts, &Timeouts::stalled_client>(
+        "timeouts.stalled_client",
+        "A client that neither reads its replies nor ends its request for so long is closed."),
+    option<C, value::DurationOrZero, &C::timeouts, &Timeouts::drain>(
+        "timeouts.drain", "At SIGTERM: for requests in flight to finish; 0: not at all."),
+    option<C, value::LogLevelName, &C::log, &LogConfig::level>(
+        "log.level", "The least severe messages that are logged."),
+    option<C, value::AbsolutePath, &C::log, &LogConfig::file>(
+        "log.file", "Where to log; without it to stderr."),
+});
+
+constexpr auto kNodeOptions = std::to_array<Option<NodeConfig>>({
+    option<N, value::Name, &N::name>("name", "The node's name; it stays when the address changes.",
+                                     Need::Required),
+    option<N, value::AnyAddress, &N::address>("address", "Where the Redis server listens.",
+                                              Need::Required),
+    option<N, value::TcpAddress, &N::endpoint>("endpoint",
+                                               "Where cluster clients reach this node: a listener "
+                                               "of this proxy. At all nodes or at none."),
+    option<N, value::TcpAddress, &N::announce>(
+        "announce", "What MOVED and CLUSTER say instead of the endpoint."),
+    option<N, value::Weight, &N::weight>("weight", "Its share when slots are placed; 0: none."),
+    {.path = "slots",
+     .form = "slots such as 0-8191, or a list of them",
+     .help = "The slots it owns at the first start. No node lists slots, or together they list all "
+             "of 0-16383.",
+     .is_required = false,
+     .takes_list = true,
+     .set = &add_slots,
+     .get = &get_slots},
+    option<N, value::Text, &N::username>("username",
+                                         "The ACL user to log in as; without it \"default\"."),
+    option<N, value::Text, &N::password>("password", "The password to log in with."),
+    option<N, value::File, &N::password_file>("password_file", "A file that holds that password."),
+});
+
+template <class Target>
+std::string reference_rows(std::span<const Option<Target>> options, std::string_view prefix) {
+  std::string out;
+  const Target defaults{};
+  for (const Option<Target>& option : options) {
+    const std::vector<std::string> values = option.get(defaults);
+    const std::string fallback =
+        option.is_required ? "required"
+                           : (values.empty() ? "" : fmt::format("`{}`", fmt::join(values, ", ")));
+    out += fmt::format("| `{}{}` | {} | {} | {} |\n", prefix, option.path, option.form, fallback,
+                       option.help);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const Option<Config>> config_options() { return kConfigOptions; }
+std::span<const Option<NodeConfig>> node_options() { return kNodeOptions; }
+
+std::string option_reference() {
+  return "| key | value | default | meaning |\n|---|---|---|---|\n" +
+         reference_rows(config_options(), "") + reference_rows(node_options(), "nodes[].");
+}
+
+}  // namespace conf
