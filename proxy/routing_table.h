@@ -39,6 +39,7 @@ struct NodeRoute {
   std::optional<conf::Address> endpoint;
   std::optional<conf::Address> announced;
   NodeState state = NodeState::Unverified;
+  std::string identity;           // What its identity key must say; empty: not known yet.
   std::string reason;             // Why it is not Up, in words for a client; empty when Up.
   std::uint64_t incarnation = 0;  // Grows whenever the node comes Up with another run_id.
 };

@@ -1,0 +1,331 @@
+#include "proxy/backend/backend_connection.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "proxy/backend/backends.h"
+#include "proxy/resp/reply_writer.h"
+#include "slots/assert.h"
+
+namespace proxy::backend {
+
+namespace {
+
+enum GreetingStep : int { kAuth, kHello, kSetName, kIdentity, kRole };
+
+constexpr std::size_t kGreetingReplyMax = 64 * 1024;
+constexpr std::size_t kRoomBytes = 256 * 1024;  // A streamed request goes on when less than this is queued.
+
+int open_socket(int family) {
+  int descriptor = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (descriptor >= 0 && family != AF_UNIX) {
+    int on = 1;
+    ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    ::setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  }
+  return descriptor;
+}
+
+std::string first_line(std::string_view reply) { return std::string(reply.substr(0, reply.find('\r'))); }
+
+}  // namespace
+
+BackendConnection::BackendConnection(WorkerCore& core, NodeBackend& node, Protocol protocol, ConnectionUse use)
+    : core_(core), node_(node), protocol_(protocol), use_(use), resolver_(core.loop), connect_timer_(core.loop) {}
+
+BackendConnection::~BackendConnection() {
+  SP_ASSERT(head_ == nullptr);
+  out_.release(core_.blocks);
+}
+
+void BackendConnection::connect() {
+  core_.stats.backend_connects.add();
+  connect_timer_.start(core_.table->timeouts.connect, [this] { fail("no connection within timeouts.connect"); });
+  const conf::Address& address = node_.route().address;
+  if (auto literal = net::literal_address(address)) return start_connecting({*literal});
+  resolver_.resolve(address, [this](slots::Result<std::vector<net::SocketAddress>> found) {
+    if (!found) return fail(found.error().message);
+    start_connecting(std::move(*found));
+  });
+}
+
+void BackendConnection::start_connecting(std::vector<net::SocketAddress> addresses) {
+  addresses_ = std::move(addresses);
+  // A refused connection is known at once on loopback; being told of it from inside submit() would surprise callers.
+  state_ = State::Connecting;
+  if (addresses_.empty()) return;
+  const net::SocketAddress& address = addresses_[address_next_++];
+  int descriptor = open_socket(address.family());
+  if (descriptor >= 0) {
+    int result = ::connect(descriptor, address.get(), address.length);
+    if (result == 0 || errno == EINPROGRESS || errno == EAGAIN) {
+      open(core_.loop, descriptor);
+      watch(false, true);
+      return;
+    }
+  }
+  std::string why = std::strerror(errno);
+  if (descriptor >= 0) ::close(descriptor);
+  connect_timer_.start(conf::Milliseconds(0), [this, why] { fail(why); });
+}
+
+void BackendConnection::on_connected() {
+  int error = 0;
+  socklen_t length = sizeof error;
+  ::getsockopt(descriptor(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) return fail(std::strerror(error));
+  state_ = State::Greeting;
+  greet();
+}
+
+void BackendConnection::greet() {
+  const NodeRoute& route = node_.route();
+  if (!route.password.empty()) {
+    if (route.username.empty()) {
+      resp::append_request(greeting_, {"AUTH", route.password});
+    } else {
+      resp::append_request(greeting_, {"AUTH", route.username, route.password});
+    }
+    greeting_steps_.push_back(kAuth);
+  }
+  if (protocol_ == Protocol::Resp3) {
+    resp::append_request(greeting_, {"HELLO", "3"});
+    greeting_steps_.push_back(kHello);
+  }
+  resp::append_request(greeting_, {"CLIENT", "SETNAME", core_.connection_name});
+  resp::append_request(greeting_, {"GET", "__slotproxy:identity"});
+  resp::append_request(greeting_, {"ROLE"});
+  greeting_steps_.insert(greeting_steps_.end(), {kSetName, kIdentity, kRole});
+  // A few hundred bytes into the empty buffer of a new connection: they fit.
+  net::IoResult result = write_some(greeting_.data(), greeting_.size());
+  if (result.status != net::IoStatus::Ok) return fail("connection lost while greeting");
+  greeting_.clear();
+  watch(true, false);
+}
+
+// One reply of the greeting; false: the connection has failed.
+bool BackendConnection::take_greeting(std::string_view reply) {
+  bool is_error = reply.starts_with('-');
+  int step = greeting_steps_[greeting_next_++];
+  if (is_error && reply.starts_with("-LOADING")) return fail("is loading its data set"), false;
+  if (is_error && reply.starts_with("-NOAUTH")) return fail("wants a password that the proxy does not have"), false;
+  switch (step) {
+    case kAuth:
+      if (is_error) return fail("did not accept the proxy's password: " + first_line(reply.substr(1))), false;
+      break;
+    case kHello:
+      if (is_error) return fail("does not speak RESP3: " + first_line(reply.substr(1))), false;
+      break;
+    case kIdentity: {
+      if (reply.starts_with("-MOVED") || reply.starts_with("-CLUSTERDOWN")) {
+        return fail("runs in cluster mode; slotproxy needs stock servers (cluster-enabled no)"), false;
+      }
+      std::size_t line = reply.find("\r\n");
+      bool absent = is_error || reply.starts_with("$-1") || reply.starts_with('_');
+      const std::string& expected = node_.route().identity;
+      if (!absent && !expected.empty() && reply.substr(line + 2, reply.size() - line - 4) != expected) {
+        return fail("is another server than before: its identity key differs"), false;
+      }
+      break;
+    }
+    case kRole:
+      if (!is_error && reply.find("master") == std::string_view::npos) return fail("is a replica"), false;
+      break;
+    default:
+      break;
+  }
+  if (greeting_next_ < greeting_steps_.size()) return true;
+  connect_timer_.stop();
+  state_ = State::Ready;
+  node_.on_connection_ready();
+  if (!dirty_) mark_dirty();
+  return true;
+}
+
+void BackendConnection::on_ready(bool readable, bool writable, bool broken) {
+  if (state_ == State::Connecting) return on_connected();
+  if (broken) return fail("connection lost");
+  if (writable) {
+    write_blocked_ = false;
+    if (!dirty_) mark_dirty();
+  }
+  if (readable) read_replies();
+}
+
+void BackendConnection::read_replies() {
+  net::IoResult result = read_some(core_.read_buffer.get(), WorkerCore::kReadBytes);
+  if (result.status == net::IoStatus::WouldBlock) return;
+  if (result.status == net::IoStatus::Closed) return fail("connection lost");
+  const char* p = core_.read_buffer.get();
+  const char* end = p + result.count;
+  while (p < end) {
+    const char* reply_end = parser_.next(p, end);
+    if (parser_.failed()) [[unlikely]] return fail("protocol error on the connection");
+    if (reply_end == nullptr) {
+      take_part(p, static_cast<std::size_t>(end - p));
+      return;
+    }
+    if (!take_reply(p, static_cast<std::size_t>(reply_end - p))) return;
+    p = reply_end;
+  }
+}
+
+// A piece of a reply that goes on.
+void BackendConnection::take_part(const char* bytes, std::size_t count) {
+  if (state_ == State::Greeting) {
+    greeting_reply_.append(bytes, count);
+    if (greeting_reply_.size() > kGreetingReplyMax) fail("protocol error on the connection");
+    return;
+  }
+  if (parser_.type() == '>') return;
+  if (head_ == nullptr) return fail("protocol error on the connection");
+  Ticket* ticket = head_;
+  ticket->reply_bytes += count;
+  if (!retiring_ && ticket->reply_bytes > core_.table->limits.stream_reply && use_ == ConnectionUse::Shared) retire();
+  if (ticket->owner == nullptr) return;
+  if (parser_.type() != '-' && ticket->owner->takes_parts(*ticket)) {
+    ticket->owner->on_part(ticket, bytes, count);
+  } else {
+    ticket->store(core_.blocks, bytes, count);
+  }
+}
+
+// A reply's end; false: the connection is closed.
+bool BackendConnection::take_reply(const char* bytes, std::size_t count) {
+  if (state_ == State::Greeting) [[unlikely]] {
+    greeting_reply_.append(bytes, count);
+    std::string reply;
+    reply.swap(greeting_reply_);
+    return take_greeting(reply);
+  }
+  if (parser_.type() == '>') [[unlikely]] return true;
+  Ticket* ticket = pop();
+  if (ticket == nullptr) [[unlikely]] return fail("protocol error (a reply that nobody asked for) on the connection"), false;
+  ticket->reply_bytes += count;
+  if (ticket->owner != nullptr) [[likely]] {
+    ticket->owner->on_reply(ticket, bytes, count);
+  } else {
+    ticket->stored.release(core_.blocks);
+    core_.tickets.give(ticket);
+  }
+  if (head_ == nullptr && (retiring_ || use_ == ConnectionUse::Large)) [[unlikely]] {
+    return node_.on_connection_drained(this);
+  }
+  return is_open();
+}
+
+Ticket* BackendConnection::pop() {
+  Ticket* ticket = head_;
+  if (ticket == nullptr) return nullptr;
+  head_ = ticket->next_in_connection;
+  if (head_ == nullptr) tail_ = nullptr;
+  return ticket;
+}
+
+void BackendConnection::append_now(const char* bytes, std::size_t count) {
+  if (state_ == State::Ready && out_.empty() && !write_blocked_) {
+    net::IoResult result = write_some(bytes, count);  // A broken connection shows itself at the next flush.
+    appended_ += result.count;
+    written_ += result.count;
+    bytes += result.count;
+    count -= result.count;
+  }
+  if (count > 0) append(bytes, count);
+}
+
+void BackendConnection::flush() {
+  dirty_ = false;
+  if (state_ != State::Ready || write_blocked_ || out_.empty()) return;
+  net::IoResult result = write_chain(core_.blocks, out_);
+  written_ += result.count;
+  if (result.status == net::IoStatus::Closed) return fail("connection lost");
+  write_blocked_ = result.status == net::IoStatus::WouldBlock;
+  watch_now();
+  if (stream_source_ != nullptr && out_.size() < kRoomBytes) stream_source_->on_room();
+}
+
+void BackendConnection::watch_now() { watch(!read_paused_, write_blocked_); }
+
+void BackendConnection::pause_reading() {
+  if (read_paused_ || !is_open()) return;
+  read_paused_ = true;
+  watch_now();
+}
+
+void BackendConnection::resume_reading() {
+  if (!read_paused_) return;
+  read_paused_ = false;
+  if (is_open()) watch_now();
+}
+
+void BackendConnection::retire() {
+  if (retiring_) return;
+  retiring_ = true;
+  for (Ticket* ticket = head_; ticket != nullptr; ticket = ticket->next_in_connection) {
+    if (ticket->owner != nullptr) ticket->owner->on_retiring(ticket);
+  }
+  node_.on_connection_retired(this);
+}
+
+bool BackendConnection::is_overdue(std::uint64_t limit_ms) const {
+  if (head_ == nullptr) return false;
+  return static_cast<std::uint32_t>(core_.now_ms()) - head_->submitted_ms > limit_ms;
+}
+
+void BackendConnection::fail(const std::string& why) {
+  if (state_ == State::Closed) return;
+  core_.stats.backend_failures.add();
+  bool was_ready = state_ == State::Ready;
+  state_ = State::Closed;
+  connect_timer_.stop();
+  resolver_.cancel();
+
+  // What was written in part stays lost; what was not written at all may be sent again.
+  std::vector<Ticket*> unsent;
+  std::string unknown;
+  resp::ReplyWriter(unknown, false).error(
+      resp::errors::outcome_unknown(node_.route().name, node_.route().address.text(), why));
+  while (Ticket* ticket = pop()) {
+    bool sent = ticket->end_offset - ticket->request_bytes < written_ || ticket->large;
+    if (!sent) {
+      unsent.push_back(ticket);
+    } else if (ticket->owner == nullptr) {
+      ticket->stored.release(core_.blocks);
+      core_.tickets.give(ticket);
+    } else {
+      core_.stats.outcome_unknown.add();
+      ticket->owner->on_lost(ticket, unknown);
+    }
+  }
+  std::string bytes;
+  if (!unsent.empty()) {
+    std::string scratch;
+    std::uint64_t first = unsent.front()->end_offset - unsent.front()->request_bytes;
+    bytes = out_.contiguous(scratch).substr(static_cast<std::size_t>(first - written_));
+  }
+  out_.release(core_.blocks);
+  if (stream_source_ != nullptr) stream_source_->on_room();
+  stream_source_ = nullptr;
+  node_.on_connection_failed(this, why, was_ready, std::move(unsent), bytes);
+}
+
+void BackendConnection::destroy(std::unique_ptr<BackendConnection> self) {
+  state_ = State::Closed;
+  connect_timer_.stop();
+  resolver_.cancel();
+  out_.release(core_.blocks);
+  if (is_open()) {
+    close(std::move(self));
+  } else {
+    core_.graveyard.push_back(std::move(self));
+  }
+}
+
+}  // namespace proxy::backend

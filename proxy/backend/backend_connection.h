@@ -1,0 +1,143 @@
+// BackendConnection: one connection of a worker to a node; many sessions share it.
+//
+// Requests leave in the order of submit(), replies come back in that order, each pops the oldest ticket.
+// A connection greets the node first (AUTH, HELLO 3, CLIENT SETNAME) and checks that it is the right server (identity
+// key, ROLE); requests wait until then, so a wrong server never gets one.
+//
+// Thread:  one worker's.
+// Owns:    its tickets (see ticket.h). NodeBackend owns the connection.
+// Errors:  a lost connection tells every ticket: a request of which nothing was written is given back to NodeBackend to
+//          be sent again; any other is lost with "outcome unknown".
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proxy/backend/ticket.h"
+#include "proxy/net/loop_timer.h"
+#include "proxy/net/resolver.h"
+#include "proxy/net/socket.h"
+#include "proxy/resp/reply_parser.h"
+#include "proxy/worker_core.h"
+
+namespace proxy::backend {
+
+class NodeBackend;
+
+enum class Protocol : std::uint8_t { Resp2, Resp3 };
+enum class ConnectionUse : std::uint8_t {
+  Shared,  // Requests of all sessions.
+  Large,   // One streamed request at a time.
+};
+
+// Told about room in a connection's output, while a streamed request is under way.
+class StreamSource {
+ public:
+  virtual void on_room() = 0;
+
+ protected:
+  ~StreamSource() = default;
+};
+
+class BackendConnection final : public net::Socket, public Flushable {
+ public:
+  enum class State : std::uint8_t { Resolving, Connecting, Greeting, Ready, Closed };
+
+  BackendConnection(WorkerCore& core, NodeBackend& node, Protocol protocol, ConnectionUse use);
+  ~BackendConnection() override;
+
+  void connect();
+
+  // Queues a whole request, or the first bytes of a streamed one; append() adds the rest of that.
+  void submit(Ticket* ticket, const char* bytes, std::size_t count) {
+    ticket->next_in_connection = nullptr;
+    (tail_ == nullptr ? head_ : tail_->next_in_connection) = ticket;
+    tail_ = ticket;
+    ticket->connection = this;
+    ticket->submitted_ms = static_cast<std::uint32_t>(core_.now_ms());
+    ticket->request_bytes = static_cast<std::uint32_t>(count);
+    append(bytes, count);
+    ticket->end_offset = appended_;
+  }
+  void append(const char* bytes, std::size_t count) {
+    out_.append(core_.blocks, bytes, count);
+    appended_ += count;
+    if (!dirty_) mark_dirty();
+  }
+
+  // As append(), but into the kernel at once when nothing is queued before.
+  void append_now(const char* bytes, std::size_t count);
+
+  // Ends the connection; every ticket is told. `why` says what happened, as in "connection lost".
+  void fail(const std::string& why);
+  void flush() override;
+
+  // A reply above limits.stream_reply waits for its reader: see ClientSession. Reading goes on once there is room, or
+  // the session has left.
+  void pause_reading();
+  void resume_reading();
+  void set_stream_source(StreamSource* source) { stream_source_ = source; }
+  // Takes no new requests from now on; ends once its tickets are answered.
+  void retire();
+
+  // Frees the connection once libuv and this turn of the loop are through with it; its tickets must be gone.
+  void destroy(std::unique_ptr<BackendConnection> self);
+
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] Protocol protocol() const { return protocol_; }
+  [[nodiscard]] ConnectionUse use() const { return use_; }
+  [[nodiscard]] bool is_retiring() const { return retiring_; }
+  [[nodiscard]] bool is_idle() const { return head_ == nullptr && out_.empty(); }
+  [[nodiscard]] bool has_followers() const { return head_ != tail_; }
+  // A request was broken off in the middle: no other may follow it.
+  void break_off() { retiring_ = true; }
+  [[nodiscard]] std::size_t queued_bytes() const { return out_.size(); }
+  // Whether the oldest request waits since before `ms` (timeouts.request).
+  [[nodiscard]] bool is_overdue(std::uint64_t limit_ms) const;
+  [[nodiscard]] NodeBackend& node() { return node_; }
+
+ private:
+  void on_ready(bool readable, bool writable, bool broken) override;
+  void mark_dirty() {
+    dirty_ = true;
+    core_.dirty.push_back(this);
+  }
+  void start_connecting(std::vector<net::SocketAddress> addresses);
+  void on_connected();
+  void greet();
+  bool take_greeting(std::string_view reply);
+  void read_replies();
+  void take_part(const char* bytes, std::size_t count);
+  bool take_reply(const char* bytes, std::size_t count);
+  Ticket* pop();
+  void watch_now();
+
+  WorkerCore& core_;
+  NodeBackend& node_;
+  Ticket* head_ = nullptr;
+  Ticket* tail_ = nullptr;
+  net::ByteChain out_;
+  std::uint64_t appended_ = 0;
+  std::uint64_t written_ = 0;
+  resp::ReplyParser parser_;
+  State state_ = State::Resolving;
+  Protocol protocol_;
+  ConnectionUse use_;
+  bool dirty_ = false;
+  bool retiring_ = false;
+  bool write_blocked_ = false;
+  bool read_paused_ = false;
+  std::string greeting_;                 // Bytes of the greeting not written yet.
+  std::vector<int> greeting_steps_;      // What each awaited reply of the greeting answers.
+  std::size_t greeting_next_ = 0;
+  std::string greeting_reply_;
+  StreamSource* stream_source_ = nullptr;
+  net::Resolver resolver_;
+  net::LoopTimer connect_timer_;
+  std::vector<net::SocketAddress> addresses_;
+  std::size_t address_next_ = 0;
+};
+
+}  // namespace proxy::backend

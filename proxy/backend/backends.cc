@@ -1,0 +1,215 @@
+#include "proxy/backend/backends.h"
+
+#include <algorithm>
+#include <random>
+
+#include "proxy/resp/reply_writer.h"
+#include "slots/assert.h"
+
+namespace proxy::backend {
+
+namespace {
+
+// Half to all of `ms`, so that many proxies and workers don't come back in step.
+std::uint64_t with_jitter(std::uint64_t ms) {
+  thread_local std::minstd_rand random{std::random_device{}()};
+  return ms / 2 + std::uniform_int_distribution<std::uint64_t>(0, ms - ms / 2)(random);
+}
+
+}  // namespace
+
+NodeBackend::~NodeBackend() { fail_all("the proxy let go"); }
+
+BackendConnection* NodeBackend::add(Protocol protocol, ConnectionUse use) {
+  connections_.push_back(std::make_unique<BackendConnection>(core_, *this, protocol, use));
+  BackendConnection* connection = connections_.back().get();
+  connection->connect();
+  return connection;
+}
+
+BackendConnection* NodeBackend::open_shared(Protocol protocol) {
+  return shared_[static_cast<int>(protocol)] = add(protocol, ConnectionUse::Shared);
+}
+
+BackendConnection* NodeBackend::take_large(Protocol protocol, StreamSource* source) {
+  auto fits = [&](BackendConnection* connection) { return connection->protocol() == protocol; };
+  auto idle = std::find_if(idle_large_.begin(), idle_large_.end(), fits);
+  BackendConnection* connection = nullptr;
+  if (idle != idle_large_.end()) {
+    connection = *idle;
+    idle_large_.erase(idle);
+  } else {
+    if (large_count_ >= core_.table->limits.large_connections) {
+      if (idle_large_.empty()) return nullptr;
+      BackendConnection* other = idle_large_.front();  // Of the other protocol: make room.
+      idle_large_.erase(idle_large_.begin());
+      std::unique_ptr<BackendConnection> self = remove(other);
+      other->destroy(std::move(self));
+    }
+    connection = add(protocol, ConnectionUse::Large);
+    ++large_count_;
+  }
+  connection->set_stream_source(source);
+  return connection;
+}
+
+void NodeBackend::forget(StreamSource* source) { std::erase(waiting_, source); }
+
+void NodeBackend::wake_waiting() {
+  if (waiting_.empty()) return;
+  std::vector<StreamSource*> waiting;
+  waiting.swap(waiting_);
+  for (StreamSource* source : waiting) source->on_room();
+}
+
+std::unique_ptr<BackendConnection> NodeBackend::remove(BackendConnection* connection) {
+  for (BackendConnection*& shared : shared_) {
+    if (shared == connection) shared = nullptr;
+  }
+  std::erase(idle_large_, connection);
+  if (connection->use() == ConnectionUse::Large) --large_count_;
+  auto found = std::find_if(connections_.begin(), connections_.end(),
+                            [&](const auto& owned) { return owned.get() == connection; });
+  SP_ASSERT(found != connections_.end());
+  std::unique_ptr<BackendConnection> self = std::move(*found);
+  connections_.erase(found);
+  return self;
+}
+
+void NodeBackend::install(slots::NodeIndex index, const NodeRoute& was) {
+  index_ = index;
+  table_ = core_.table;
+  const NodeRoute& now = route();
+  if (now.address != was.address || now.username != was.username || now.password != was.password) {
+    retry_at_ms_ = backoff_ms_ = 0;
+    fail_all("the configured address or password changed; closed the connection");
+  } else if (now.state != was.state) {
+    retry_at_ms_ = backoff_ms_ = 0;
+    if (now.state != NodeState::Up) fail_all(now.reason + "; closed the connection");
+  } else if (now.incarnation != was.incarnation) {
+    fail_all("the server was restarted; closed the connection");
+  }
+}
+
+void NodeBackend::fail_all(const std::string& why) {
+  while (!connections_.empty()) connections_.back()->fail(why);
+}
+
+void NodeBackend::fail_overdue(std::uint64_t limit_ms) {
+  std::vector<BackendConnection*> overdue;
+  for (const auto& connection : connections_) {
+    if (connection->is_overdue(limit_ms)) overdue.push_back(connection.get());
+  }
+  for (BackendConnection* connection : overdue) {
+    connection->fail("no reply within timeouts.request; closed the connection");
+  }
+}
+
+void NodeBackend::on_connection_ready() {
+  retry_at_ms_ = backoff_ms_ = 0;
+  last_error_.clear();
+}
+
+void NodeBackend::back_off(const std::string& why) {
+  last_error_ = why;
+  backoff_ms_ = backoff_ms_ == 0 ? kBackoffFirstMs : std::min(2 * backoff_ms_, kBackoffMostMs);
+  retry_at_ms_ = core_.now_ms() + with_jitter(backoff_ms_);
+}
+
+void NodeBackend::on_connection_failed(BackendConnection* connection, const std::string& why, bool was_ready,
+                                       std::vector<Ticket*> unsent, std::string_view bytes) {
+  Protocol protocol = connection->protocol();
+  connection->destroy(remove(connection));
+  if (!was_ready) back_off(why);
+  if (!unsent.empty()) {
+    if (was_ready && unavailable() == nullptr) {
+      send_again(protocol, unsent, bytes);
+    } else {
+      const std::string* reason = unavailable();
+      for (Ticket* ticket : unsent) {
+        if (ticket->owner == nullptr) {
+          core_.tickets.give(ticket);
+          continue;
+        }
+        std::string error;
+        resp::ReplyWriter(error, false)
+            .error(resp::errors::node_down(route().name, route().address.text(), reason != nullptr ? *reason : why,
+                                           ticket->slot));
+        ticket->owner->on_lost(ticket, error);
+      }
+    }
+  }
+  wake_waiting();
+}
+
+// Requests of which no byte was written, in their order, on a new connection.
+void NodeBackend::send_again(Protocol protocol, const std::vector<Ticket*>& tickets, std::string_view bytes) {
+  BackendConnection* connection = shared(protocol);
+  for (Ticket* ticket : tickets) {
+    std::size_t count = ticket->request_bytes;
+    if (ticket->owner == nullptr) {
+      core_.tickets.give(ticket);
+    } else {
+      connection->submit(ticket, bytes.data(), count);
+    }
+    bytes.remove_prefix(count);
+  }
+}
+
+void NodeBackend::on_connection_retired(BackendConnection* connection) {
+  for (BackendConnection*& shared : shared_) {
+    if (shared == connection) shared = nullptr;
+  }
+}
+
+bool NodeBackend::on_connection_drained(BackendConnection* connection) {
+  connection->set_stream_source(nullptr);
+  bool keep = connection->use() == ConnectionUse::Large && connection->is_idle() && !connection->is_retiring() &&
+              idle_large_.size() < kIdleLargeMax;
+  if (keep) {
+    idle_large_.push_back(connection);
+  } else {
+    connection->destroy(remove(connection));
+  }
+  wake_waiting();
+  return keep;
+}
+
+void Backends::install(const RoutingTable* before) {
+  std::vector<std::unique_ptr<NodeBackend>> old = std::move(nodes_);
+  nodes_.clear();
+  const RoutingTable& table = *core_.table;
+  std::vector<std::size_t> came_from(table.nodes.size(), table.nodes.size());
+  for (std::size_t i = 0; i < table.nodes.size(); ++i) {
+    std::unique_ptr<NodeBackend> node;
+    for (std::size_t k = 0; before != nullptr && k < old.size(); ++k) {
+      if (old[k] == nullptr || before->nodes[k].name != table.nodes[i].name) continue;
+      node = std::move(old[k]);
+      came_from[i] = k;
+      break;
+    }
+    if (node == nullptr) node = std::make_unique<NodeBackend>(core_, static_cast<slots::NodeIndex>(i));
+    nodes_.push_back(std::move(node));
+  }
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const NodeRoute& was = came_from[i] < (before != nullptr ? before->nodes.size() : 0) ? before->nodes[came_from[i]]
+                                                                                      : table.nodes[i];
+    nodes_[i]->install(static_cast<slots::NodeIndex>(i), was);
+  }
+}
+
+void Backends::tick() {
+  auto limit = static_cast<std::uint64_t>(core_.table->timeouts.request.count());
+  if (limit == 0) return;
+  for (const auto& node : nodes_) node->fail_overdue(limit);
+}
+
+void Backends::close_all(const std::string& why) {
+  for (const auto& node : nodes_) node->fail_all(why);
+}
+
+void Backends::forget(StreamSource* source) {
+  for (const auto& node : nodes_) node->forget(source);
+}
+
+}  // namespace proxy::backend

@@ -1,0 +1,99 @@
+// NodeBackend: a worker's connections to one node. Backends: all nodes of the snapshot.
+//
+// Per node and protocol version one shared connection carries the requests of all sessions. It is replaced when a reply
+// above limits.stream_reply takes it over. Streamed requests get connections of their own, up to
+// limits.large_connections.
+//
+// Thread:  one worker's.
+// Owns:    the connections.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proxy/backend/backend_connection.h"
+
+namespace proxy::backend {
+
+class NodeBackend {
+ public:
+  NodeBackend(WorkerCore& core, slots::NodeIndex index) : core_(core), table_(core.table), index_(index) {}
+  ~NodeBackend();
+  NodeBackend(const NodeBackend&) = delete;
+  NodeBackend& operator=(const NodeBackend&) = delete;
+
+  [[nodiscard]] const NodeRoute& route() const { return table_->nodes[index_]; }
+
+  // Null when requests can be sent; else why not, in words for a client.
+  [[nodiscard]] const std::string* unavailable() const {
+    const NodeRoute& node = route();
+    if (node.state != NodeState::Up) [[unlikely]] return &node.reason;
+    if (retry_at_ms_ != 0 && core_.now_ms() < retry_at_ms_) [[unlikely]] return &last_error_;
+    return nullptr;
+  }
+  // The connection for ordinary requests, opened when there is none. Requires unavailable() == null.
+  BackendConnection* shared(Protocol protocol) {
+    BackendConnection* connection = shared_[static_cast<int>(protocol)];
+    return connection != nullptr ? connection : open_shared(protocol);
+  }
+  // A connection for one streamed request; null: limits.large_connections are in use. It comes back by itself.
+  BackendConnection* take_large(Protocol protocol, StreamSource* source);
+  void wait_for_large(StreamSource* source) { waiting_.push_back(source); }
+  void forget(StreamSource* source);
+
+  // The snapshot has changed: the node has this index now. `was` is what it was before.
+  void install(slots::NodeIndex index, const NodeRoute& was);
+  void fail_all(const std::string& why);
+  void fail_overdue(std::uint64_t limit_ms);
+
+  // From connections.
+  void on_connection_ready();
+  void on_connection_failed(BackendConnection* connection, const std::string& why, bool was_ready,
+                            std::vector<Ticket*> unsent, std::string_view bytes);
+  void on_connection_retired(BackendConnection* connection);
+  bool on_connection_drained(BackendConnection* connection);  // False: it is gone.
+
+ private:
+  static constexpr std::uint64_t kBackoffFirstMs = 20;
+  static constexpr std::uint64_t kBackoffMostMs = 500;
+  static constexpr std::size_t kIdleLargeMax = 2;
+
+  BackendConnection* open_shared(Protocol protocol);
+  BackendConnection* add(Protocol protocol, ConnectionUse use);
+  std::unique_ptr<BackendConnection> remove(BackendConnection* connection);
+  void back_off(const std::string& why);
+  void send_again(Protocol protocol, const std::vector<Ticket*>& tickets, std::string_view bytes);
+  void wake_waiting();
+
+  WorkerCore& core_;
+  std::shared_ptr<const RoutingTable> table_;  // Kept, so that a node that left the map can still say its name.
+  slots::NodeIndex index_;
+  BackendConnection* shared_[2] = {nullptr, nullptr};
+  std::vector<std::unique_ptr<BackendConnection>> connections_;
+  std::vector<BackendConnection*> idle_large_;
+  std::size_t large_count_ = 0;
+  std::vector<StreamSource*> waiting_;
+  std::uint64_t retry_at_ms_ = 0;
+  std::uint64_t backoff_ms_ = 0;
+  std::string last_error_;
+};
+
+class Backends {
+ public:
+  explicit Backends(WorkerCore& core) : core_(core) {}
+
+  [[nodiscard]] NodeBackend& node(slots::NodeIndex index) { return *nodes_[index]; }
+  [[nodiscard]] std::size_t count() const { return nodes_.size(); }
+  // Takes core.table over as the new snapshot; `before` is the one until now (null at first).
+  void install(const RoutingTable* before);
+  void tick();  // Every 100 ms or so: timeouts.request.
+  void close_all(const std::string& why);
+  void forget(StreamSource* source);
+
+ private:
+  WorkerCore& core_;
+  std::vector<std::unique_ptr<NodeBackend>> nodes_;
+};
+
+}  // namespace proxy::backend

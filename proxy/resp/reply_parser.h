@@ -1,0 +1,44 @@
+// ReplyParser: finds where a node's reply ends, in RESP2 and RESP3, without building anything.
+//
+// It keeps its place between reads (a header may be cut anywhere), so the bytes themselves can be passed on as they
+// come. Nesting is a count of values still to come, not a stack: depth costs nothing and can't overflow anything.
+// Protocol: https://redis.io/docs/reference/protocol-spec/
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace proxy::resp {
+
+class ReplyParser {
+ public:
+  // Goes on in [p, end). Returns the place behind the reply that is under way, or null when all bytes belong to it and
+  // more must come; check failed() then. After an end the next call begins the next reply.
+  const char* next(const char* p, const char* end);
+
+  [[nodiscard]] bool failed() const { return failed_; }
+  // Whether a reply is under way: begun and not ended.
+  [[nodiscard]] bool is_inside() const { return inside_; }
+  // First byte of the reply that is under way or ended last: '-' is an error, '>' a push (no reply to a request).
+  [[nodiscard]] char type() const { return type_; }
+
+ private:
+  static constexpr std::uint64_t kValuesMax = 1ULL << 40;
+  enum class Place : std::uint8_t { Value, Header, Line };
+
+  const char* header_or_line(const char* p, const char* end);
+  bool take_header(char type, std::int64_t number, bool empty_number);
+
+  std::uint64_t skip_ = 0;         // Bytes of a bulk, CRLF included, still to pass.
+  std::uint64_t values_left_ = 1;  // Values until the reply ends.
+  std::uint64_t number_ = 0;       // A header's number so far.
+  std::uint8_t digits_ = 0;
+  bool negative_ = false;
+  bool inside_ = false;
+  bool failed_ = false;
+  Place place_ = Place::Value;
+  char header_type_ = 0;
+  char type_ = 0;
+};
+
+}  // namespace proxy::resp

@@ -1,0 +1,63 @@
+// ReplyWriter: the replies that the proxy itself says, in the client's protocol version.
+//
+// Every error that is the proxy's own is named here once, with Redis's leading word where clients look at it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "slots/slot.h"
+
+namespace proxy::resp {
+
+class ReplyWriter {
+ public:
+  // Appends to `out`, which must outlive the writer.
+  ReplyWriter(std::string& out, bool resp3) : out_(out), resp3_(resp3) {}
+
+  void simple(std::string_view text);
+  void error(std::string_view text);  // Without the leading '-'; line breaks become blanks.
+  void integer(std::int64_t value);
+  void bulk(std::string_view bytes);
+  void verbatim(std::string_view text);  // A bulk in RESP2.
+  void null();
+  void null_array();
+  void array(std::size_t count);
+  void map(std::size_t pairs);  // An array of 2 * pairs in RESP2.
+  void set(std::size_t count);
+  void push(std::size_t count);
+  void boolean(bool value);  // 1 or 0 in RESP2.
+  void raw(std::string_view bytes) { out_.append(bytes); }
+
+ private:
+  void header(char type, std::int64_t number);
+
+  std::string& out_;
+  bool resp3_;
+};
+
+// Appends the RESP form of a request.
+void append_request(std::string& out, std::initializer_list<std::string_view> args);
+void append_bulk(std::string& out, std::string_view bytes);
+void append_array_header(std::string& out, std::size_t count);
+
+// Error texts of the proxy's own, without '-' and CRLF.
+namespace errors {
+inline constexpr std::string_view kCrossSlot = "CROSSSLOT Keys in request don't hash to the same slot";
+inline constexpr std::string_view kClusterDisabled = "ERR This instance has cluster support disabled";
+inline constexpr std::string_view kNoAuth = "NOAUTH Authentication required.";
+inline constexpr std::string_view kWrongPass = "WRONGPASS invalid username-password pair or user is disabled.";
+inline constexpr std::string_view kReservedKey = "ERR keys that begin with __slotproxy: are reserved for the proxy itself";
+inline constexpr std::string_view kDatabaseRange = "ERR DB index is out of range";
+inline constexpr std::string_view kSelectInCluster = "ERR SELECT is not allowed in cluster mode";
+inline constexpr std::string_view kSyntax = "ERR syntax error";
+inline constexpr std::string_view kNotInteger = "ERR value is not an integer or out of range";
+
+std::string node_down(std::string_view node, std::string_view address, std::string_view reason, slots::SlotId slot);
+std::string node_down(std::string_view node, std::string_view address, std::string_view reason);
+std::string outcome_unknown(std::string_view node, std::string_view address, std::string_view why);
+std::string not_supported(std::string_view command, std::string_view why);
+}  // namespace errors
+
+}  // namespace proxy::resp

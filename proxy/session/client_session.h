@@ -1,0 +1,220 @@
+// ClientSession: a client's connection. Frames its requests, routes them, and answers in their order.
+//
+//  client        ClientSession           parse_request()    handler / forward()     BackendConnection         node
+//    |--bytes-->  on_ready()  ---------->  frame  -------->  NodeIndex, slot  ---->  submit(ticket)  --bytes-->  |
+//    |            push_ticket()            Request           snapshot's map          tickets, oldest first       |
+//    |<-bytes---  flush(), once a turn <-- on_reply() <----- oldest ticket  <------  ReplyParser       <--bytes-- |
+//
+// Order: every request takes a ticket in the session's list; a reply is sent when its ticket is at the head, and waits
+// in its ticket until then. A session that may not go on (too much in flight, too much unread, a streamed request, a
+// connection that was taken over by a large reply) is held: nothing behind the request overtakes it, and the client is
+// not read from.
+//
+// Thread:  one worker's. Sessions own what they allocate; Sessions (sessions.h) owns them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "proxy/backend/backends.h"
+#include "proxy/resp/command_spec.h"
+#include "proxy/resp/reply_writer.h"
+#include "proxy/session/request_stream.h"
+#include "proxy/worker_core.h"
+
+namespace proxy::session {
+
+class Sessions;
+class Gather;
+
+// What a listener says to its sessions; shared by them and kept up to date with the snapshot.
+struct ListenerFacts {
+  bool is_redirect = false;
+  std::string node_name;                         // Redirect: the node whose endpoint this is.
+  slots::NodeIndex node = slots::kNoNode;        // Its index in the snapshot.
+  std::uint16_t port = 0;
+  std::string address;                           // As configured, for INFO and CLIENT LIST.
+  bool is_tcp = true;
+};
+
+// One request as received. Valid during its execution only.
+struct Request {
+  resp::Args args;
+  std::string_view bytes;  // The whole frame in RESP, as it may be forwarded.
+  const resp::CommandSpec* spec = nullptr;
+};
+
+enum class ReplyMode : std::uint8_t { On, Off, SkipNext, Skip };
+
+// What only some clients have; made when first needed.
+struct SessionNotes {
+  std::string name;
+  std::string library_name;
+  std::string library_version;
+  std::string last_command;
+};
+
+// Reasons why a session's next request waits; any of them holds.
+enum Hold : std::uint8_t {
+  kHoldInFlight = 1,    // limits.inflight_requests or inflight_bytes.
+  kHoldUnread = 2,      // limits.unread_replies.
+  kHoldStream = 4,      // A streamed request: it waits for its turn, or for its reply.
+  kHoldRetiring = 8,    // Replies of a connection that takes no new requests.
+  kHoldAnswer = 16,     // An answer that later requests must not overtake (scripts being flushed, CLIENT KILL...).
+};
+
+class ClientSession final : public net::Socket,
+                            public Flushable,
+                            public backend::TicketOwner,
+                            public backend::StreamSource {
+ public:
+  ClientSession(WorkerCore& core, Sessions& sessions, std::shared_ptr<const ListenerFacts> listener, std::uint64_t id);
+  ~ClientSession() override;
+
+  void start(int descriptor);
+  // Ends the session now; its requests in flight are answered to nobody.
+  void close_now();
+  // Ends it once what it has asked is answered and sent; reads no more.
+  void close_after_replies();
+  // SIGTERM: as close_after_replies(), but whole requests that were received are still executed.
+  void drain();
+
+  // --- for command handlers ---
+  [[nodiscard]] WorkerCore& core() { return core_; }
+  [[nodiscard]] Sessions& sessions() { return sessions_; }
+  [[nodiscard]] const RoutingTable& table() const { return *core_.table; }
+  [[nodiscard]] const ListenerFacts& listener() const { return *listener_; }
+  [[nodiscard]] bool is_redirect() const { return listener_->is_redirect; }
+  [[nodiscard]] bool resp3() const { return protocol_ == backend::Protocol::Resp3; }
+  [[nodiscard]] backend::Protocol protocol() const { return protocol_; }
+  void set_protocol(backend::Protocol protocol) { protocol_ = protocol; }
+  [[nodiscard]] std::uint64_t id() const { return id_; }
+  [[nodiscard]] SessionNotes& notes();
+  [[nodiscard]] const SessionNotes* notes_if_any() const { return notes_.get(); }
+  [[nodiscard]] bool is_authenticated() const { return authenticated_; }
+  void set_authenticated(bool yes);
+  void set_reply_mode(ReplyMode mode) { reply_mode_ = mode; }
+  void set_asking() { asking_ = true; }
+  void reset();  // RESET: as on connect.
+  [[nodiscard]] std::uint64_t created_ms() const { return created_ms_; }
+  [[nodiscard]] std::uint64_t last_active_ms() const { return last_active_ms_; }
+  [[nodiscard]] std::size_t unread_bytes() const { return unread_; }
+  [[nodiscard]] std::size_t input_bytes() const { return input_ ? input_->bytes.size() - input_->begin : 0; }
+
+  // Answers the request of now; `reply` is one whole RESP reply.
+  void reply(std::string_view reply);
+  void reply_error(std::string_view text);
+  void redirect(slots::SlotId slot, slots::NodeIndex owner);  // -MOVED
+  // Sends the request of now to a node; bytes are copied before it returns.
+  void forward(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes);
+  // A request of the proxy's own ahead of the next one on the same connection; its reply is dropped.
+  void send_ahead(slots::NodeIndex node, std::string_view bytes);
+  // A place in the order that `pending` fills later with fill(); the ticket is the session's.
+  backend::Ticket* push_pending(backend::PendingReply* pending);
+  void fill(backend::Ticket* place, std::string_view reply);
+  void hold(Hold reason) { holds_ |= reason; }
+  void release(Hold reason);
+  // What a node that can't be used makes of a request: the error, ready to send.
+  std::string node_error(slots::NodeIndex node, slots::SlotId slot, const std::string& reason) const;
+  // A fragment of a gather is on a connection that takes no new requests (or not any more).
+  void count_retiring(int change);
+  void count_in_flight(std::size_t bytes);
+  void uncount_in_flight(std::size_t bytes, std::size_t reply_bytes);
+
+  // --- from the worker ---
+  // Goes on with requests that were held; called at the end of the turn.
+  void resume();
+  [[nodiscard]] bool is_stalled(std::uint64_t since_ms) const { return write_blocked_ && progress_ms_ < since_ms; }
+
+  // --- Flushable, TicketOwner, StreamSource ---
+  void flush() override;
+  bool takes_parts(const backend::Ticket& ticket) const override;
+  void on_part(backend::Ticket* ticket, const char* bytes, std::size_t count) override;
+  void on_reply(backend::Ticket* ticket, const char* bytes, std::size_t count) override;
+  void on_lost(backend::Ticket* ticket, std::string_view error) override;
+  void on_retiring(backend::Ticket* ticket) override;
+  void on_room() override;
+
+ private:
+  struct Input {
+    std::string bytes;      // Received and not executed; from `begin` on.
+    std::size_t begin = 0;
+    resp::FrameState frame; // Of the request at `begin`.
+  };
+
+  void on_ready(bool readable, bool writable, bool broken) override;
+  void take_input(const char* bytes, std::size_t count);
+  std::size_t process(const char* bytes, std::size_t size, resp::FrameState& frame);
+  bool process_inline(const char* bytes, std::size_t size, std::size_t& consumed);
+  void process_kept_input();
+  void execute(resp::Args args, std::string_view bytes);
+  void execute_slowly(Request& request);
+  // Nothing that changes how a request is taken: no AUTH to come, no ASKING, no CLIENT REPLY.
+  [[nodiscard]] bool is_plain() const { return authenticated_ && !asking_ && reply_mode_ == ReplyMode::On; }
+  void protocol_error(std::string_view text);
+
+  bool begin_stream(const char* bytes, std::size_t size, resp::FrameState& frame, std::size_t& consumed);
+  std::size_t feed_stream(const char* bytes, std::size_t size);
+
+  backend::Ticket* push_ticket();
+  void pop_head();
+  void advance();
+  void emit(const char* bytes, std::size_t count);
+  void emit_stored(backend::Ticket* ticket);
+  void settle(backend::Ticket* ticket);
+  std::string_view own_error(const backend::Ticket& ticket, std::string_view reply, std::string& scratch) const;
+  void add_unread(std::size_t count);
+  void report_unread();
+  void on_nothing_waiting();
+  void end_large(backend::Ticket* ticket);
+  void end_stream();
+  void resume_node_reading();
+  void mark_dirty() {
+    if (dirty_) return;
+    dirty_ = true;
+    core_.dirty.push_back(this);
+  }
+  void watch_now();
+  void abandon_tickets();
+
+  WorkerCore& core_;
+  Sessions& sessions_;
+  std::shared_ptr<const ListenerFacts> listener_;
+  std::uint64_t id_;
+
+  backend::Ticket* head_ = nullptr;  // In request order.
+  backend::Ticket* tail_ = nullptr;
+  net::ByteChain out_;
+  std::unique_ptr<Input> input_;
+  std::unique_ptr<RequestStream> stream_;  // A streamed request under way.
+  std::unique_ptr<SessionNotes> notes_;
+  std::vector<backend::BackendConnection*> paused_;  // Whose replies wait for this client to read.
+
+  std::size_t unread_ = 0;            // Bytes in out_ and in tickets.
+  std::size_t unread_reported_ = 0;   // Of them counted in the worker's sum.
+  std::uint32_t in_flight_ = 0;
+  std::uint32_t retiring_ = 0;
+  std::size_t in_flight_bytes_ = 0;
+  std::uint32_t window_ = 128;        // Requests in flight now allowed; follows the size of replies.
+  std::uint32_t reply_average_ = 0;   // Bytes.
+  std::uint64_t created_ms_;
+  std::uint64_t last_active_ms_;
+  std::uint64_t progress_ms_ = 0;     // When the client last took bytes, while it is behind.
+
+  std::uint8_t holds_ = 0;
+  backend::Protocol protocol_ = backend::Protocol::Resp2;
+  ReplyMode reply_mode_ = ReplyMode::On;
+  bool authenticated_ = true;
+  bool asking_ = false;
+  bool dirty_ = false;
+  bool write_blocked_ = false;
+  bool read_stopped_ = false;
+  bool closing_ = false;              // No more requests; ends when all is answered.
+  bool draining_ = false;
+  bool broken_ = false;               // The connection failed inside a call that can't close it.
+  bool resumable_ = false;            // In Sessions' list for the end of the turn.
+};
+
+}  // namespace proxy::session

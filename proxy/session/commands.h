@@ -1,0 +1,87 @@
+// Commands: which of them the proxy answers, merges or refuses itself, and where the others go.
+//
+// A command without a handler goes to the owner of its keys' slot, byte for byte. Handlers are listed once, in
+// commands.cc; each family of them has a file of its own (connection_commands.cc, keyspace_commands.cc, ...).
+//
+// Thread:  a worker's. A handler answers its request exactly once: with reply(), forward(), redirect() or a Gather.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <string_view>
+
+#include "proxy/resp/command_spec.h"
+#include "proxy/session/client_session.h"
+
+namespace proxy::session {
+
+using Handler = void (*)(ClientSession& session, const Request& request);
+
+inline constexpr std::size_t kHandlersMax = 512;
+extern const std::array<Handler, kHandlersMax>& kHandlers;  // By CommandSpec::id.
+
+// Null: no handler; the command goes to the owner of its keys.
+inline Handler handler_of(const resp::CommandSpec& spec) {
+  return spec.id < kHandlersMax ? kHandlers[spec.id] : nullptr;
+}
+
+// Keys of the proxy's own: clients can't name them and never see them.
+inline constexpr std::string_view kReservedPrefix = "__slotproxy:";
+inline bool is_reserved_key(std::string_view key) {
+  return key.size() >= kReservedPrefix.size() &&
+         std::memcmp(key.data(), kReservedPrefix.data(), kReservedPrefix.size()) == 0;
+}
+
+// Everything but the fastest path: unknown commands, arity, AUTH, subcommands, handlers, several keys.
+void dispatch(ClientSession& session, Request& request, bool asking);
+
+// To the owner of the keys that the command's spec names: CROSSSLOT, MOVED or forwarded. A command without keys goes to
+// the endpoint's node, or to any on the forward port.
+void forward_by_keys(ClientSession& session, const Request& request);
+
+// Some node that can be used now (the endpoint's own on a redirect endpoint); kNoNode: an error was replied.
+slots::NodeIndex any_node(ClientSession& session);
+
+// --- the handlers, by file ---
+// connection_commands.cc
+void command_auth(ClientSession& session, const Request& request);
+void command_client(ClientSession& session, const Request& request);  // All subcommands.
+void command_echo(ClientSession& session, const Request& request);
+void command_hello(ClientSession& session, const Request& request);
+void command_ping(ClientSession& session, const Request& request);
+void command_quit(ClientSession& session, const Request& request);
+void command_reset(ClientSession& session, const Request& request);
+void command_select(ClientSession& session, const Request& request);
+// server_commands.cc
+void command_command(ClientSession& session, const Request& request);  // COMMAND and its subcommands: any node knows.
+void command_config(ClientSession& session, const Request& request);   // CONFIG GET of what clients ask for.
+void command_info(ClientSession& session, const Request& request);
+void command_latency(ClientSession& session, const Request& request);
+void command_lolwut(ClientSession& session, const Request& request);
+void command_module(ClientSession& session, const Request& request);
+void command_role(ClientSession& session, const Request& request);
+void command_slowlog(ClientSession& session, const Request& request);
+void command_time(ClientSession& session, const Request& request);
+void command_acl(ClientSession& session, const Request& request);
+// split_commands.cc
+void command_mget(ClientSession& session, const Request& request);
+void command_mset(ClientSession& session, const Request& request);
+void command_sum_over_keys(ClientSession& session, const Request& request);  // DEL, UNLINK, EXISTS, TOUCH
+// keyspace_commands.cc
+void command_dbsize(ClientSession& session, const Request& request);
+void command_keys(ClientSession& session, const Request& request);
+void command_scan(ClientSession& session, const Request& request);
+void command_randomkey(ClientSession& session, const Request& request);
+void command_flush(ClientSession& session, const Request& request);  // FLUSHALL, FLUSHDB
+// script_commands.cc
+void command_eval(ClientSession& session, const Request& request);     // EVAL, EVAL_RO
+void command_evalsha(ClientSession& session, const Request& request);  // EVALSHA, EVALSHA_RO
+void command_script(ClientSession& session, const Request& request);
+void command_function(ClientSession& session, const Request& request);
+void command_fcall(ClientSession& session, const Request& request);    // FCALL, FCALL_RO
+// cluster_commands.cc
+void command_cluster(ClientSession& session, const Request& request);
+void command_asking(ClientSession& session, const Request& request);
+void command_readonly(ClientSession& session, const Request& request);  // READONLY, READWRITE
+
+}  // namespace proxy::session

@@ -1,0 +1,81 @@
+// Gather: one request of a client that asks several nodes, and the one reply made of their replies.
+//
+// A subclass sends its fragments, says sent_all(), and writes the reply in finish() once the last has answered. It
+// destroys itself then, whether the session still lives or not.
+//
+// Thread:  one worker's.
+// Limits:  the replies together hold limits.merged_reply bytes; beyond that they are dropped and is_too_large() says so.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proxy/session/client_session.h"
+
+namespace proxy::session {
+
+class Gather : public backend::TicketOwner, public backend::PendingReply {
+ public:
+  Gather(const Gather&) = delete;
+  Gather& operator=(const Gather&) = delete;
+
+  // A request to a node; `bytes` are copied. `slot` is for error texts. A node that can't be used answers at once with
+  // its error.
+  void send(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes);
+  // Required once, after the last send() of the beginning; the Gather may be gone when it returns. finish() may send()
+  // more and return false: then it is called again after those.
+  void sent_all();
+
+  bool takes_parts(const backend::Ticket&) const final { return true; }
+  void on_part(backend::Ticket* ticket, const char* bytes, std::size_t count) final;
+  void on_reply(backend::Ticket* ticket, const char* bytes, std::size_t count) final;
+  void on_lost(backend::Ticket* ticket, std::string_view error) final;
+  void on_retiring(backend::Ticket* ticket) final;
+  void abandon() final { session_ = nullptr; }
+
+ protected:
+  struct Fragment {
+    slots::NodeIndex node = 0;
+    slots::SlotId slot = 0;
+    std::string_view reply;  // One whole RESP reply; valid in finish().
+
+    [[nodiscard]] bool is_error() const { return reply.starts_with('-'); }
+  };
+
+  // Takes the next place in the session's order.
+  explicit Gather(ClientSession& session);
+  virtual ~Gather();
+
+  // Writes the reply, RESP, into the empty `out`. False: it sent more fragments instead. Not called for a session that
+  // has left.
+  virtual bool finish(std::string& out) = 0;
+
+  [[nodiscard]] const std::vector<Fragment>& fragments() const { return fragments_; }
+  [[nodiscard]] bool is_too_large() const { return too_large_; }
+  [[nodiscard]] bool resp3() const { return resp3_; }
+  [[nodiscard]] ClientSession& session() { return *session_; }
+  // The error of a fragment with the node's name, as a whole RESP error: "-READONLY ... (node inv-bcn, slot 5)".
+  [[nodiscard]] std::string named_error(const Fragment& fragment) const;
+  void write_too_large(std::string& out, std::string_view advice) const;
+
+ private:
+  void end_fragment(backend::Ticket* ticket);
+  void add_bytes(std::size_t count);
+  void complete();
+
+  WorkerCore& core_;
+  ClientSession* session_;  // Null: the client has left.
+  backend::Ticket* place_;
+  backend::Protocol protocol_;
+  bool resp3_;
+  bool all_sent_ = false;
+  bool too_large_ = false;
+  std::size_t waiting_ = 0;
+  std::size_t bytes_ = 0;
+  std::vector<Fragment> fragments_;
+  std::vector<backend::Ticket*> tickets_;  // Beside fragments_.
+  std::vector<std::string> scratch_;       // Replies that lie in several blocks, in one piece.
+};
+
+}  // namespace proxy::session

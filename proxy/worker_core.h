@@ -1,0 +1,89 @@
+// WorkerCore: what everything on one worker's thread shares: loop, buffers, tickets, the snapshot, counters.
+//
+// Thread:  the worker's. Only the counters may be read by others.
+#pragma once
+
+#include <uv.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proxy/backend/ticket.h"
+#include "proxy/net/byte_chain.h"
+#include "proxy/net/socket.h"
+#include "proxy/resp/request_parser.h"
+#include "proxy/routing_table.h"
+
+namespace proxy {
+
+namespace backend {
+class Backends;
+}
+namespace session {
+class ScriptCache;
+}
+
+// One writer, any reader: no lock prefix, no torn read.
+class Counter {
+ public:
+  void add(std::uint64_t count = 1) { value_.store(get() + count, std::memory_order_relaxed); }
+  void subtract(std::uint64_t count) { value_.store(get() - count, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+struct WorkerStats {
+  Counter clients;                // Sessions now.
+  Counter clients_total;          // Accepted since the start.
+  Counter clients_refused;        // Beyond limits.clients or out of descriptors.
+  Counter requests;               // Of clients, whole.
+  Counter redirects;              // MOVED answers.
+  Counter errors;                 // Error replies of the proxy's own.
+  Counter outcome_unknown;        // Requests whose connection was lost after they were sent.
+  Counter stalled_clients;        // Closed: no progress for timeouts.stalled_client.
+  Counter overflowing_clients;    // Closed: limits.unread_replies_total.
+  Counter backend_connects;
+  Counter backend_failures;       // Connections to nodes that failed or were lost.
+  Counter unread_bytes;           // Replies that clients have not read, now.
+  Counter bytes_from_clients;
+  Counter bytes_to_clients;
+};
+
+// What is flushed at the end of the loop turn.
+class Flushable {
+ public:
+  virtual void flush() = 0;
+
+ protected:
+  ~Flushable() = default;
+};
+
+struct WorkerCore {
+  static constexpr std::size_t kReadBytes = 64 * 1024;
+
+  WorkerCore() : read_buffer(new char[kReadBytes]) { dirty.reserve(1024); }
+
+  uv_loop_t* loop = nullptr;
+  unsigned worker = 0;
+  std::string connection_name;  // CLIENT SETNAME of connections to nodes.
+  std::shared_ptr<const RoutingTable> table;
+  std::unique_ptr<char[]> read_buffer;  // Every read of this worker lands here first.
+  net::BlockPool blocks;
+  backend::TicketPool tickets;
+  backend::Backends* backends = nullptr;
+  session::ScriptCache* scripts = nullptr;  // Shared by all workers.
+  resp::FrameState frame;                   // Scratch of whoever parses now.
+  std::string scratch;                      // Scratch for a reply or a request being built; never held across calls.
+  std::vector<Flushable*> dirty;
+  std::vector<std::unique_ptr<net::Socket>> graveyard;  // Closed before libuv knew them; freed at the turn's end.
+  WorkerStats stats;
+
+  [[nodiscard]] std::uint64_t now_ms() const { return uv_now(loop); }
+};
+
+}  // namespace proxy
