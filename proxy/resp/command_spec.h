@@ -31,6 +31,12 @@ enum class CommandFlag : std::uint32_t {
   MovableKeys = 1U << 10,
   Fast = 1U << 11,
   NoMulti = 1U << 12,
+  AllowBusy = 1U << 13,
+  NoAsyncLoading = 1U << 14,
+  SkipMonitor = 1U << 15,
+  SkipSlowlog = 1U << 16,
+  NoMandatoryKeys = 1U << 17,
+  Asking = 1U << 18,
 };
 
 // How keys are found among the arguments. Positions are indexes into Args.

@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kDirectWrite = 16 * 1024;        // Larger pieces of replies go to the kernel uncopied.
 constexpr std::size_t kStreamBuffer = 1'000'000;       // Of a large reply, ahead of its reader.
 constexpr std::size_t kStreamQueue = 1'000'000;        // Of a large request, ahead of the node.
+constexpr std::uint64_t kStallBeforeOthersMs = 2000;
 constexpr std::uint32_t kSmallReply = 1024;
 constexpr std::uint32_t kWindowBytes = 4'000'000;      // Of replies that a client's requests in flight may cause.
 
@@ -478,10 +479,12 @@ void ClientSession::flush() {
     unread_ -= std::min(result.count, unread_);
     core_.stats.bytes_to_clients.add(result.count);
     if (result.status == net::IoStatus::Closed) broken_ = true;
-    if (result.count > 0) progress_ms_ = core_.now_ms();
     if (result.status == net::IoStatus::WouldBlock) {
-      if (!write_blocked_ && result.count == 0 && progress_ms_ == 0) progress_ms_ = core_.now_ms();
+      // Behind from now on, or still, but it took something.
+      if (result.count > 0 || progress_ms_ == 0) progress_ms_ = core_.now_ms();
       write_blocked_ = true;
+    } else {
+      progress_ms_ = 0;
     }
     watch_now();
   }
@@ -501,6 +504,13 @@ void ClientSession::resume_node_reading() {
   std::vector<backend::BackendConnection*> paused;
   paused.swap(paused_);
   for (backend::BackendConnection* connection : paused) connection->resume_reading();
+}
+
+bool ClientSession::is_stalled(std::uint64_t now_ms, std::uint64_t limit_ms) const {
+  if (!write_blocked_) return false;
+  bool others_wait = std::any_of(paused_.begin(), paused_.end(),
+                                 [](const backend::BackendConnection* connection) { return connection->has_followers(); });
+  return now_ms - progress_ms_ > (others_wait ? std::min(limit_ms, kStallBeforeOthersMs) : limit_ms);
 }
 
 // --- holding -------------------------------------------------------------------------------------------------------

@@ -126,7 +126,11 @@ class ClientSession final : public net::Socket,
   // --- from the worker ---
   // Goes on with requests that were held; called at the end of the turn.
   void resume();
-  [[nodiscard]] bool is_stalled(std::uint64_t since_ms) const { return write_blocked_ && progress_ms_ < since_ms; }
+  // Whether the client has not taken a byte for `limit_ms`, while there are some. A client that others wait behind (its
+  // large reply fills a connection that they share) gets kStallBeforeOthersMs at most.
+  [[nodiscard]] bool is_stalled(std::uint64_t now_ms, std::uint64_t limit_ms) const;
+  // From Sessions, which let go of it: the last step of close_now().
+  void end(std::unique_ptr<ClientSession> self) { close(std::move(self)); }
 
   // --- Flushable, TicketOwner, StreamSource ---
   void flush() override;

@@ -1,0 +1,103 @@
+// CommandTable: every command by name. Immutable; one built in, and next ones with what a node knows beyond it.
+//
+// Thread:  any; find() is on the data path (no lock, no allocation).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proxy/resp/command_spec.h"
+#include "slots/result.h"
+
+namespace proxy::resp {
+
+enum class CommandId : std::uint16_t {
+#define SP_COMMAND(id, name, arity, flags, rule, first, last, step, extra, request, reply) id,
+#include "proxy/resp/command_table.inc"
+#undef SP_COMMAND
+  Count
+};
+inline constexpr std::uint16_t kLearnedCommand = 0xffff;  // CommandSpec::id of commands that are not built in.
+
+class CommandTable {
+ public:
+  [[nodiscard]] static std::shared_ptr<const CommandTable> built_in();
+
+  // `base` and the commands of a node's COMMAND reply (raw RESP2 bytes) that it does not have. Errors: InvalidArgument
+  // for bytes that are no such reply.
+  [[nodiscard]] static slots::Result<std::shared_ptr<const CommandTable>> with_learned(const CommandTable& base,
+                                                                                        std::string_view command_reply);
+
+  // Any case. Null: unknown. Subcommands are not found here.
+  [[nodiscard]] const CommandSpec* find(std::string_view name) const {
+    FoldedName folded;
+    if (!folded.assign(name)) return nullptr;
+    for (std::size_t at = folded.hash() & mask_;; at = (at + 1) & mask_) {
+      const Entry& entry = entries_[at];
+      if (entry.spec == nullptr) return nullptr;
+      if (entry.name == folded) return entry.spec;
+    }
+  }
+  // "setname" of "client". Null: unknown.
+  [[nodiscard]] const CommandSpec* find_sub(const CommandSpec& container, std::string_view sub) const;
+
+  [[nodiscard]] std::span<const CommandSpec> specs() const { return specs_; }
+
+ private:
+  // Up to 24 bytes, lower case, padded with zeros: three words to hash and compare.
+  struct FoldedName {
+    std::uint64_t words[3] = {0, 0, 0};
+
+    // False: too long, or not made of printable characters, to be any command's name.
+    bool assign(std::string_view name) {
+      if (name.size() > sizeof words || name.empty()) return false;
+      if (name.size() <= 8) [[likely]] {
+        char bytes[8] = {};
+        for (std::size_t i = 0; i < name.size(); ++i) bytes[i] = name[i];
+        words[0] = fold(word(bytes));
+        return true;
+      }
+      char bytes[sizeof words] = {};
+      for (std::size_t i = 0; i < name.size(); ++i) bytes[i] = name[i];
+      for (std::size_t i = 0; i < 3; ++i) words[i] = fold(word(bytes + 8 * i));
+      return true;
+    }
+    static std::uint64_t word(const char* bytes) {
+      std::uint64_t value;
+      __builtin_memcpy(&value, bytes, sizeof value);
+      return value;
+    }
+    // Letters to lower case, eight at once: bytes from 'A' to 'Z' get 0x20 (high bits kept apart, so no carry).
+    static std::uint64_t fold(std::uint64_t value) {
+      constexpr std::uint64_t kHigh = 0x8080808080808080ULL;
+      constexpr std::uint64_t kOnes = 0x0101010101010101ULL;
+      std::uint64_t low = value & ~kHigh;
+      std::uint64_t from_a = low + (0x80 - 'A') * kOnes;
+      std::uint64_t past_z = low + (0x80 - 'Z' - 1) * kOnes;
+      std::uint64_t upper = from_a & ~past_z & ~value & kHigh;
+      return value | (upper >> 2);
+    }
+    [[nodiscard]] std::size_t hash() const {
+      std::uint64_t mixed = (words[0] ^ (words[1] * 3) ^ (words[2] * 5)) * 0x9e3779b97f4a7c15ULL;
+      return static_cast<std::size_t>(mixed >> 40);
+    }
+    friend bool operator==(const FoldedName&, const FoldedName&) = default;
+  };
+  struct Entry {
+    FoldedName name;
+    const CommandSpec* spec = nullptr;
+  };
+
+  explicit CommandTable(std::vector<CommandSpec> specs, std::vector<std::unique_ptr<std::string>> names);
+  void insert(const CommandSpec& spec);
+
+  std::vector<CommandSpec> specs_;
+  std::vector<std::unique_ptr<std::string>> names_;  // Of learned commands.
+  std::vector<Entry> entries_;
+  std::size_t mask_ = 0;
+};
+
+}  // namespace proxy::resp

@@ -1,0 +1,98 @@
+#include "proxy/session/sessions.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "slots/assert.h"
+
+namespace proxy::session {
+
+namespace {
+
+void refuse(int descriptor, std::string_view error) {
+  [[maybe_unused]] ssize_t written = ::send(descriptor, error.data(), error.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  ::close(descriptor);
+}
+
+}  // namespace
+
+Sessions::~Sessions() { SP_ASSERT(sessions_.empty()); }
+
+void Sessions::adopt(int descriptor, std::shared_ptr<const ListenerFacts> listener) {
+  if (counts_.clients.fetch_add(1, std::memory_order_relaxed) >= core_.table->limits.clients) {
+    counts_.clients.fetch_sub(1, std::memory_order_relaxed);
+    core_.stats.clients_refused.add();
+    return refuse(descriptor, "-ERR max number of clients reached\r\n");
+  }
+  core_.stats.clients.add();
+  core_.stats.clients_total.add();
+  std::uint64_t id = counts_.next_id.fetch_add(1, std::memory_order_relaxed);
+  auto session = std::make_unique<ClientSession>(core_, *this, std::move(listener), id);
+  ClientSession* started = session.get();
+  sessions_.emplace(id, std::move(session));
+  started->start(descriptor);
+}
+
+void Sessions::for_each(const std::function<void(ClientSession&)>& visit) {
+  std::vector<ClientSession*> all;
+  all.reserve(sessions_.size());
+  for (const auto& [id, session] : sessions_) all.push_back(session.get());
+  for (ClientSession* session : all) visit(*session);
+}
+
+void Sessions::remove(ClientSession* session) {
+  auto found = sessions_.find(session->id());
+  SP_ASSERT(found != sessions_.end());
+  std::unique_ptr<ClientSession> self = std::move(found->second);
+  sessions_.erase(found);
+  std::replace(resumables_.begin(), resumables_.end(), session, static_cast<ClientSession*>(nullptr));
+  ++ended_;
+  counts_.clients.fetch_sub(1, std::memory_order_relaxed);
+  core_.stats.clients.subtract(1);
+  session->end(std::move(self));
+}
+
+void Sessions::resume_all() {
+  // Sessions that are held again and released meanwhile come behind, in the next round of the same turn.
+  for (std::size_t i = 0; i < resumables_.size(); ++i) {
+    ClientSession* session = resumables_[i];
+    resumables_[i] = nullptr;
+    if (session != nullptr) session->resume();
+  }
+  resumables_.clear();
+}
+
+void Sessions::drain() {
+  for_each([](ClientSession& session) { session.drain(); });
+}
+
+void Sessions::close_all() {
+  for_each([](ClientSession& session) { session.close_now(); });
+}
+
+void Sessions::tick() {
+  std::uint64_t limit = static_cast<std::uint64_t>(core_.table->timeouts.stalled_client.count());
+  std::uint64_t now = core_.now_ms();
+  if (limit > 0 && core_.stats.unread_bytes.get() > 0) {
+    for_each([&](ClientSession& session) {
+      if (!session.is_stalled(now, limit)) return;
+      core_.stats.stalled_clients.add();
+      session.close_now();
+    });
+  }
+  std::uint64_t share = core_.table->limits.unread_replies_total / workers_;
+  while (core_.stats.unread_bytes.get() > share && !sessions_.empty()) close_the_most_unread();
+}
+
+// Somebody has to go so that the others stay: whoever holds most.
+void Sessions::close_the_most_unread() {
+  auto most = std::max_element(sessions_.begin(), sessions_.end(), [](const auto& a, const auto& b) {
+    return a.second->unread_bytes() < b.second->unread_bytes();
+  });
+  core_.stats.overflowing_clients.add();
+  most->second->close_now();
+}
+
+}  // namespace proxy::session

@@ -1,0 +1,81 @@
+// Sessions: the client sessions of one worker, from acceptance to the end.
+//
+// Thread:  one worker's; OtherWorkers carries questions to the other workers' threads.
+// Owns:    the sessions.
+// Limits:  limits.clients over all workers (a shared counter), limits.unread_replies_total divided by the workers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "proxy/session/client_session.h"
+
+namespace proxy::session {
+
+// Asks something of every worker's sessions; the answers come back to the worker that asked.
+class OtherWorkers {
+ public:
+  // Runs `ask` on every worker's thread, this one's included, then `answer` on the calling worker's, with the answers
+  // in the order of the workers. `answer` never runs inside this call, and not at all when the proxy ends first.
+  virtual void ask_all(std::function<std::string(Sessions&)> ask,
+                       std::function<void(std::vector<std::string>)> answer) = 0;
+
+ protected:
+  ~OtherWorkers() = default;
+};
+
+// Shared by the workers of a proxy.
+struct SessionCounts {
+  std::atomic<std::uint64_t> clients{0};
+  std::atomic<std::uint64_t> next_id{1};
+};
+
+class Sessions {
+ public:
+  Sessions(WorkerCore& core, OtherWorkers& others, SessionCounts& counts, unsigned workers)
+      : core_(core), others_(others), counts_(counts), workers_(workers) {}
+  ~Sessions();
+  Sessions(const Sessions&) = delete;
+  Sessions& operator=(const Sessions&) = delete;
+
+  // Takes an accepted, non-blocking descriptor over.
+  void adopt(int descriptor, std::shared_ptr<const ListenerFacts> listener);
+
+  [[nodiscard]] OtherWorkers& others() { return others_; }
+  [[nodiscard]] std::size_t size() const { return sessions_.size(); }
+  [[nodiscard]] std::uint64_t clients_of_all_workers() const { return counts_.clients.load(std::memory_order_relaxed); }
+  // `visit` may close the session it is given.
+  void for_each(const std::function<void(ClientSession&)>& visit);
+
+  void drain();       // Each ends at a reply boundary.
+  void close_all();   // Now.
+  void tick();        // About ten times a second: stalled clients, the sum of unread replies.
+
+  // From sessions.
+  void remove(ClientSession* session);
+  void add_resumable(ClientSession* session) { resumables_.push_back(session); }
+  // Goes on with sessions that were held; at the end of the turn, before the flush.
+  void resume_all();
+  [[nodiscard]] bool has_resumables() const { return !resumables_.empty(); }
+  // Whether many sessions have ended since the last call: their memory can go back to the system.
+  bool take_shrunk() { return std::exchange(ended_, 0) > 100; }
+
+ private:
+  void close_the_most_unread();
+
+  WorkerCore& core_;
+  OtherWorkers& others_;
+  SessionCounts& counts_;
+  unsigned workers_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<ClientSession>> sessions_;
+  std::vector<ClientSession*> resumables_;
+  std::size_t ended_ = 0;
+};
+
+}  // namespace proxy::session

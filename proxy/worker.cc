@@ -1,0 +1,170 @@
+#include "proxy/worker.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "slots/assert.h"
+
+namespace proxy {
+
+namespace {
+
+constexpr std::uint64_t kTickMs = 100;
+constexpr std::uint64_t kTrimTicks = 10;
+
+}  // namespace
+
+Worker::Worker(WorkerOptions options, std::shared_ptr<const RoutingTable> table, const WorkersByIndex& workers)
+    : options_(std::move(options)), workers_(workers) {
+  SP_ASSERT(uv_loop_init(&loop_) == 0);
+  core_.loop = &loop_;
+  core_.worker = options_.index;
+  core_.connection_name = options_.connection_name;
+  core_.scripts = options_.scripts;
+  core_.table = std::move(table);
+  mailbox_.open(&loop_);
+}
+
+Worker::~Worker() { SP_ASSERT(!thread_.joinable()); }
+
+void Worker::start(std::vector<WorkerListener> listeners) {
+  thread_ = std::thread([this, listeners = std::move(listeners)]() mutable {
+    pthread_setname_np(pthread_self(), ("worker-" + std::to_string(options_.index)).c_str());
+    open(std::move(listeners));
+    run();
+  });
+}
+
+void Worker::open(std::vector<WorkerListener> listeners) {
+  backends_ = std::make_unique<backend::Backends>(core_);
+  core_.backends = backends_.get();
+  backends_->install(nullptr);
+  sessions_ = std::make_unique<session::Sessions>(core_, *this, *options_.counts, options_.count);
+
+  // What a turn produced leaves before the loop sleeps: behind the events that made it, and behind timers.
+  uv_prepare_init(&loop_, &before_sleep_);
+  uv_check_init(&loop_, &after_events_);
+  before_sleep_.data = after_events_.data = ticker_.data = this;
+  uv_prepare_start(&before_sleep_, [](uv_prepare_t* handle) { static_cast<Worker*>(handle->data)->end_turn(); });
+  uv_check_start(&after_events_, [](uv_check_t* handle) { static_cast<Worker*>(handle->data)->end_turn(); });
+  uv_timer_init(&loop_, &ticker_);
+  uv_timer_start(&ticker_, [](uv_timer_t* handle) { static_cast<Worker*>(handle->data)->tick(); }, kTickMs, kTickMs);
+
+  for (WorkerListener& listener : listeners) {
+    listener_facts_.push_back(listener.facts);
+    auto accepting = std::make_unique<net::Listener>(
+        &loop_, [this, listener](int descriptor) { adopt(descriptor, listener); },
+        [this] { core_.stats.clients_refused.add(); });
+    accepting->start(listener.descriptor);
+    listeners_.push_back(std::move(accepting));
+  }
+}
+
+void Worker::run() {
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  SP_ASSERT(uv_loop_close(&loop_) == 0);
+}
+
+void Worker::adopt(int descriptor, const WorkerListener& listener) {
+  if (!listener.hands_over) return sessions_->adopt(descriptor, listener.facts);
+  Worker& to = *workers_[next_worker_++ % workers_.size()];
+  if (&to == this) return sessions_->adopt(descriptor, listener.facts);
+  to.post([descriptor, facts = listener.facts](Worker& worker) { worker.sessions_->adopt(descriptor, facts); });
+}
+
+void Worker::end_turn() {
+  // Flushing may let sessions go on, and those make more to flush.
+  do {
+    sessions_->resume_all();
+    for (std::size_t i = 0; i < core_.dirty.size(); ++i) core_.dirty[i]->flush();
+    core_.dirty.clear();
+  } while (sessions_->has_resumables());
+  if (!core_.graveyard.empty()) core_.graveyard.clear();
+}
+
+void Worker::tick() {
+  sessions_->tick();
+  backends_->tick();
+  if (drained_ && sessions_->size() == 0) std::exchange(drained_, nullptr)();
+  if (++ticks_ % kTrimTicks != 0) return;
+  bool freed_blocks = core_.blocks.trim();
+  bool freed_tickets = core_.tickets.trim();
+  // glibc keeps freed pages between live ones until it is asked for them.
+  if (freed_blocks || freed_tickets || sessions_->take_shrunk()) ::malloc_trim(0);
+}
+
+void Worker::post(std::function<void(Worker&)> work) {
+  mailbox_.post([this, work = std::move(work)] { work(*this); });
+}
+
+void Worker::install(std::shared_ptr<const RoutingTable> table, std::function<void()> applied) {
+  post([table = std::move(table), applied = std::move(applied)](Worker& worker) mutable {
+    std::shared_ptr<const RoutingTable> before = std::exchange(worker.core_.table, std::move(table));
+    for (const auto& facts : worker.listener_facts_) {
+      if (!facts->is_redirect) continue;
+      facts->node = worker.core_.table->map->find(facts->node_name).value_or(slots::kNoNode);
+    }
+    worker.backends_->install(before.get());
+    if (applied) applied();
+  });
+}
+
+void Worker::drain(std::function<void()> drained) {
+  post([drained = std::move(drained)](Worker& worker) mutable {
+    worker.close_listeners();
+    worker.sessions_->drain();
+    worker.drained_ = std::move(drained);
+  });
+}
+
+void Worker::close_listeners() {
+  for (auto& listener : listeners_) {
+    net::Listener* closing = listener.get();
+    closing->stop(std::move(listener));
+  }
+  listeners_.clear();
+}
+
+void Worker::close() {
+  close_listeners();
+  sessions_->close_all();
+  backends_->close_all("the proxy ends");
+  end_turn();
+  backends_.reset();
+  uv_close(reinterpret_cast<uv_handle_t*>(&before_sleep_), nullptr);
+  uv_close(reinterpret_cast<uv_handle_t*>(&after_events_), nullptr);
+  uv_close(reinterpret_cast<uv_handle_t*>(&ticker_), nullptr);
+  mailbox_.close();
+}
+
+void Worker::stop() {
+  post([](Worker& worker) { worker.close(); });
+  thread_.join();
+}
+
+void Worker::ask_all(std::function<std::string(session::Sessions&)> ask,
+                     std::function<void(std::vector<std::string>)> answer) {
+  struct Round {
+    std::function<std::string(session::Sessions&)> ask;
+    std::function<void(std::vector<std::string>)> answer;
+    std::vector<std::string> answers;
+    std::atomic<std::size_t> waiting;
+  };
+  auto round = std::make_shared<Round>();
+  round->ask = std::move(ask);
+  round->answer = std::move(answer);
+  round->answers.resize(workers_.size());
+  round->waiting = workers_.size();
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    workers_[i]->post([round, i, asker = this](Worker& worker) {
+      round->answers[i] = round->ask(*worker.sessions_);
+      if (round->waiting.fetch_sub(1) != 1) return;
+      asker->post([round](Worker&) { round->answer(std::move(round->answers)); });
+    });
+  }
+}
+
+}  // namespace proxy

@@ -1,0 +1,88 @@
+// Worker: one thread, one loop, its listeners, its sessions, its connections to nodes, its snapshot.
+//
+// Thread:  the constructor, listen(), start(), post() and join() are the control thread's; everything else runs on the
+//          worker's own thread, reached through post().
+// Owns:    its thread and everything on it.
+#pragma once
+
+#include <uv.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "proxy/backend/backends.h"
+#include "proxy/net/listener.h"
+#include "proxy/net/mailbox.h"
+#include "proxy/session/sessions.h"
+#include "proxy/worker_core.h"
+
+namespace proxy {
+
+struct WorkerOptions {
+  unsigned index = 0;
+  unsigned count = 1;
+  std::string connection_name;
+  session::ScriptCache* scripts = nullptr;
+  session::SessionCounts* counts = nullptr;
+};
+
+// A listening descriptor and what its sessions are told.
+struct WorkerListener {
+  int descriptor = -1;
+  std::shared_ptr<session::ListenerFacts> facts;
+  bool hands_over = false;  // A Unix socket: accepted descriptors go to all workers in turn.
+};
+
+class Worker final : private session::OtherWorkers {
+ public:
+  using WorkersByIndex = std::vector<std::unique_ptr<Worker>>;
+
+  Worker(WorkerOptions options, std::shared_ptr<const RoutingTable> table, const WorkersByIndex& workers);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void start(std::vector<WorkerListener> listeners);
+  void post(std::function<void(Worker&)> work);
+  // The worker routes by the new snapshot once `applied` runs (on the worker's thread).
+  void install(std::shared_ptr<const RoutingTable> table, std::function<void()> applied);
+  // Stops accepting, ends sessions at reply boundaries; `drained` runs on the worker's thread when none is left.
+  void drain(std::function<void()> drained);
+  // Ends everything at once and joins the thread.
+  void stop();
+
+  [[nodiscard]] const WorkerStats& stats() const { return core_.stats; }
+
+ private:
+  void run();
+  void open(std::vector<WorkerListener> listeners);
+  void close();
+  void end_turn();
+  void tick();
+  void adopt(int descriptor, const WorkerListener& listener);
+  void close_listeners();
+  void ask_all(std::function<std::string(session::Sessions&)> ask,
+               std::function<void(std::vector<std::string>)> answer) override;
+
+  WorkerOptions options_;
+  const WorkersByIndex& workers_;
+  uv_loop_t loop_{};
+  WorkerCore core_;
+  net::Mailbox mailbox_;
+  uv_prepare_t before_sleep_{};
+  uv_check_t after_events_{};
+  uv_timer_t ticker_{};
+  std::unique_ptr<backend::Backends> backends_;
+  std::unique_ptr<session::Sessions> sessions_;
+  std::vector<std::unique_ptr<net::Listener>> listeners_;
+  std::vector<std::shared_ptr<session::ListenerFacts>> listener_facts_;
+  std::function<void()> drained_;
+  std::size_t next_worker_ = 0;  // Whose turn it is to get a handed-over descriptor.
+  std::uint64_t ticks_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace proxy
