@@ -36,7 +36,7 @@ struct WorkerListener {
   bool hands_over = false;  // A Unix socket: accepted descriptors go to all workers in turn.
 };
 
-class Worker final : private session::OtherWorkers {
+class Worker final : public session::OtherWorkers {
  public:
   using WorkersByIndex = std::vector<std::unique_ptr<Worker>>;
 

@@ -1,6 +1,7 @@
 #include "proxy/session/client_session.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/error_text.h"

@@ -18,7 +18,7 @@ namespace proxy::session {
 using Handler = void (*)(ClientSession& session, const Request& request);
 
 inline constexpr std::size_t kHandlersMax = 512;
-extern const std::array<Handler, kHandlersMax>& kHandlers;  // By CommandSpec::id.
+extern const std::array<Handler, kHandlersMax> kHandlers;  // By CommandSpec::id.
 
 // Null: no handler; the command goes to the owner of its keys.
 inline Handler handler_of(const resp::CommandSpec& spec) {

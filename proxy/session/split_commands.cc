@@ -3,6 +3,7 @@
 // A stock server takes keys of all its slots in one command, so fragments are made by node, not by slot. On a redirect
 // endpoint nothing is split: several slots are CROSSSLOT there, as on a cluster node.
 
+#include <charconv>
 #include <vector>
 
 #include "proxy/resp/reply_cursor.h"

@@ -1,0 +1,253 @@
+#include "proxy/session/commands.h"
+
+#include <strings.h>
+
+#include <algorithm>
+
+#include "proxy/resp/command_table.h"
+#include "proxy/resp/error_text.h"
+#include "proxy/resp/key_finder.h"
+#include "slots/key_slot.h"
+
+namespace proxy::session {
+
+namespace {
+
+using resp::CommandId;
+
+void refuse(ClientSession& session, const Request& request, std::string_view why) {
+  session.core().stats.errors.add();
+  session.reply_error(resp::errors::not_supported(request.spec->name, why));
+}
+
+void refuse_transaction(ClientSession& session, const Request& request) {
+  refuse(session, request, "transactions are not available yet");
+}
+void refuse_blocking(ClientSession& session, const Request& request) {
+  refuse(session, request, "blocking commands are not available yet");
+}
+void refuse_pubsub(ClientSession& session, const Request& request) {
+  refuse(session, request, "publish/subscribe is not available yet");
+}
+void refuse_wait(ClientSession& session, const Request& request) {
+  refuse(session, request, "a shared connection can't tell which writes to wait for");
+}
+void refuse_server_administration(ClientSession& session, const Request& request) {
+  refuse(session, request, "it acts on one server; connect to the node itself");
+}
+void refuse_databases(ClientSession& session, const Request& request) {
+  refuse(session, request, "there is one database, 0");
+}
+void refuse_replication(ClientSession& session, const Request& request) {
+  refuse(session, request, "the proxy replicates nothing; connect to the node itself");
+}
+void refuse_migrate(ClientSession& session, const Request& request) {
+  refuse(session, request, "keys move by plans: see slotctl");
+}
+
+bool is_word(std::string_view arg, std::string_view word) {
+  return arg.size() == word.size() && ::strncasecmp(arg.data(), word.data(), word.size()) == 0;
+}
+
+// XREAD and XREADGROUP block only when they say so.
+void command_xread(ClientSession& session, const Request& request) {
+  for (std::size_t i = 1; i < request.args.size() && !is_word(request.args[i], "streams"); ++i) {
+    if (is_word(request.args[i], "block")) return refuse_blocking(session, request);
+  }
+  forward_by_keys(session, request);
+}
+
+// BY and GET patterns name keys that may lie anywhere: a cluster node refuses them, with this text.
+void command_sort(ClientSession& session, const Request& request) {
+  for (std::size_t i = 2; i + 1 < request.args.size(); ++i) {
+    bool by = is_word(request.args[i], "by");
+    bool get = is_word(request.args[i], "get");
+    if (!by && !get) continue;
+    std::string_view pattern = request.args[++i];
+    bool names_keys = by ? pattern.find('*') != std::string_view::npos : pattern != "#";
+    if (!names_keys) continue;
+    return session.reply_error(by ? "ERR BY option of SORT denied in cluster mode."
+                                  : "ERR GET option of SORT denied in cluster mode.");
+  }
+  forward_by_keys(session, request);
+}
+
+struct Registration {
+  CommandId id;
+  Handler handler;
+};
+
+constexpr Registration kRegistrations[] = {
+    {CommandId::Acl, command_acl},
+    {CommandId::Asking, command_asking},
+    {CommandId::Auth, command_auth},
+    {CommandId::Client, command_client},
+    {CommandId::Cluster, command_cluster},
+    {CommandId::Command, command_command},
+    {CommandId::Config, command_config},
+    {CommandId::Dbsize, command_dbsize},
+    {CommandId::Del, command_sum_over_keys},
+    {CommandId::Echo, command_echo},
+    {CommandId::Eval, command_eval},
+    {CommandId::EvalRo, command_eval},
+    {CommandId::Evalsha, command_evalsha},
+    {CommandId::EvalshaRo, command_evalsha},
+    {CommandId::Exists, command_sum_over_keys},
+    {CommandId::Fcall, command_fcall},
+    {CommandId::FcallRo, command_fcall},
+    {CommandId::Flushall, command_flush},
+    {CommandId::Flushdb, command_flush},
+    {CommandId::Function, command_function},
+    {CommandId::Hello, command_hello},
+    {CommandId::Info, command_info},
+    {CommandId::Keys, command_keys},
+    {CommandId::Latency, command_latency},
+    {CommandId::Lolwut, command_lolwut},
+    {CommandId::Mget, command_mget},
+    {CommandId::Module, command_module},
+    {CommandId::Mset, command_mset},
+    {CommandId::Ping, command_ping},
+    {CommandId::Quit, command_quit},
+    {CommandId::Randomkey, command_randomkey},
+    {CommandId::Readonly, command_readonly},
+    {CommandId::Readwrite, command_readonly},
+    {CommandId::Reset, command_reset},
+    {CommandId::Role, command_role},
+    {CommandId::Scan, command_scan},
+    {CommandId::Script, command_script},
+    {CommandId::Select, command_select},
+    {CommandId::Slowlog, command_slowlog},
+    {CommandId::Sort, command_sort},
+    {CommandId::SortRo, command_sort},
+    {CommandId::Time, command_time},
+    {CommandId::Touch, command_sum_over_keys},
+    {CommandId::Unlink, command_sum_over_keys},
+    {CommandId::Xread, command_xread},
+    {CommandId::Xreadgroup, command_xread},
+
+    {CommandId::Discard, refuse_transaction},
+    {CommandId::Exec, refuse_transaction},
+    {CommandId::Multi, refuse_transaction},
+    {CommandId::Unwatch, refuse_transaction},
+    {CommandId::Watch, refuse_transaction},
+
+    {CommandId::Blmove, refuse_blocking},
+    {CommandId::Blmpop, refuse_blocking},
+    {CommandId::Blpop, refuse_blocking},
+    {CommandId::Brpop, refuse_blocking},
+    {CommandId::Brpoplpush, refuse_blocking},
+    {CommandId::Bzmpop, refuse_blocking},
+    {CommandId::Bzpopmax, refuse_blocking},
+    {CommandId::Bzpopmin, refuse_blocking},
+
+    {CommandId::Psubscribe, refuse_pubsub},
+    {CommandId::Publish, refuse_pubsub},
+    {CommandId::Pubsub, refuse_pubsub},
+    {CommandId::Punsubscribe, refuse_pubsub},
+    {CommandId::Spublish, refuse_pubsub},
+    {CommandId::Ssubscribe, refuse_pubsub},
+    {CommandId::Subscribe, refuse_pubsub},
+    {CommandId::Sunsubscribe, refuse_pubsub},
+    {CommandId::Unsubscribe, refuse_pubsub},
+
+    {CommandId::Wait, refuse_wait},
+
+    {CommandId::Bgrewriteaof, refuse_server_administration},
+    {CommandId::Bgsave, refuse_server_administration},
+    {CommandId::Debug, refuse_server_administration},
+    {CommandId::Failover, refuse_server_administration},
+    {CommandId::Lastsave, refuse_server_administration},
+    {CommandId::Monitor, refuse_server_administration},
+    {CommandId::Pfdebug, refuse_server_administration},
+    {CommandId::Pfselftest, refuse_server_administration},
+    {CommandId::Save, refuse_server_administration},
+    {CommandId::Shutdown, refuse_server_administration},
+
+    {CommandId::Move, refuse_databases},
+    {CommandId::Swapdb, refuse_databases},
+
+    {CommandId::Psync, refuse_replication},
+    {CommandId::Replconf, refuse_replication},
+    {CommandId::Replicaof, refuse_replication},
+    {CommandId::Slaveof, refuse_replication},
+    {CommandId::Sync, refuse_replication},
+
+    {CommandId::Migrate, refuse_migrate},
+    {CommandId::RestoreAsking, refuse_migrate},
+};
+
+static_assert(static_cast<std::size_t>(CommandId::Count) <= kHandlersMax);
+
+constexpr std::array<Handler, kHandlersMax> make_handlers() {
+  std::array<Handler, kHandlersMax> handlers{};
+  for (const Registration& registration : kRegistrations) {
+    handlers[static_cast<std::size_t>(registration.id)] = registration.handler;
+  }
+  return handlers;
+}
+
+// What a learned command without keys does is unknown; one that administers could change the shared connection.
+bool may_go_anywhere(const resp::CommandSpec& spec) {
+  return !spec.has(resp::CommandFlag::Admin) && !spec.has(resp::CommandFlag::Blocking) &&
+         !spec.has(resp::CommandFlag::PubSub) && !spec.has(resp::CommandFlag::NoMulti);
+}
+
+}  // namespace
+
+const std::array<Handler, kHandlersMax> kHandlers = make_handlers();
+
+void dispatch(ClientSession& session, Request& request, bool) {
+  const resp::CommandTable& commands = *session.table().commands;
+  const resp::CommandSpec* spec = request.spec;
+  if (spec == nullptr) return session.reply_error(resp::unknown_command(request.args));
+  Handler handler = handler_of(*spec);
+  if (spec->rule == resp::KeyRule::Container && request.args.size() > 1) {
+    const resp::CommandSpec* sub = commands.find_sub(*spec, request.args[1]);
+    if (sub == nullptr) return session.reply_error(resp::unknown_subcommand(spec->name, request.args[1]));
+    spec = sub;
+  }
+  if (!spec->arity_ok(request.args.size())) return session.reply_error(resp::wrong_arity(spec->name));
+  if (!session.is_authenticated() && !spec->has(resp::CommandFlag::NoAuth)) {
+    return session.reply_error(resp::errors::kNoAuth);
+  }
+  request.spec = spec;
+  if (handler != nullptr) return handler(session, request);
+  forward_by_keys(session, request);
+}
+
+slots::NodeIndex any_node(ClientSession& session) {
+  if (session.is_redirect()) return session.listener().node;
+  backend::Backends& backends = *session.core().backends;
+  // The session's id spreads clients over the nodes and keeps each at one while it is up.
+  std::size_t count = backends.count();
+  for (std::size_t i = 0; i < count; ++i) {
+    auto node = static_cast<slots::NodeIndex>((session.id() + i) % count);
+    if (backends.node(node).unavailable() == nullptr) return node;
+  }
+  session.reply_error("CLUSTERDOWN no node can be used now; see slotctl nodes");
+  return slots::kNoNode;
+}
+
+void forward_by_keys(ClientSession& session, const Request& request) {
+  thread_local std::vector<std::uint32_t> positions;
+  if (slots::Status found = resp::find_keys(*request.spec, request.args, positions); !found) {
+    return session.reply_error(found.error().message);
+  }
+  if (positions.empty()) {
+    if (!may_go_anywhere(*request.spec)) return refuse_server_administration(session, request);
+    slots::NodeIndex node = any_node(session);
+    if (node != slots::kNoNode) session.forward(node, 0, request.bytes);
+    return;
+  }
+  slots::SlotId slot = slots::slot_of_key(request.args[positions[0]]);
+  for (std::uint32_t position : positions) {
+    std::string_view key = request.args[position];
+    if (is_reserved_key(key)) return session.reply_error(resp::errors::kReservedKey);
+    if (slots::slot_of_key(key) != slot) return session.reply_error(resp::errors::kCrossSlot);
+  }
+  slots::NodeIndex owner = session.table().map->owner(slot);
+  if (session.is_redirect() && owner != session.listener().node) return session.redirect(slot, owner);
+  session.forward(owner, slot, request.bytes);
+}
+
+}  // namespace proxy::session
