@@ -1,12 +1,12 @@
 // HealthWatcher: which nodes are up, and are the servers that they should be.
 //
 // Thread:  the control loop. Callbacks run on it, never from inside a call to the HealthWatcher,
-// and may call anything
-//          of it, even destroy it; changes of one turn of the loop are told as one.
+//          and may call anything of it, even destroy it; changes of one turn of the loop are told
+//          as one.
 // Owns:    a NodeWatch with a connection per node. The loop has to be run on after destruction
-// until it is empty. Limits:  a node's Down is told timeouts.node_silent after its first unanswered
-// PING at the latest, about
-//          min(1 s, node_silent / 3) after it fell silent.
+//          until it is empty.
+// Limits:  a node's Down is told timeouts.node_silent after its first unanswered PING at the
+//          latest, about min(1 s, node_silent / 3) after it fell silent.
 #pragma once
 
 #include <uv.h>

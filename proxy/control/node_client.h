@@ -2,19 +2,17 @@
 // order.
 //
 // Thread:  the loop's own. Nothing here blocks it: names resolve in libuv's pool, every wait has a
-// timer. Owns:    its socket. close() and the destructor drop everything under way: no completion
-// is called after them.
-//          Any completion may call back into the NodeClient and may destroy it.
+//          timer.
+// Owns:    its socket. close() and the destructor drop everything under way: no completion is
+//          called after them. Any completion may call back into the NodeClient and may destroy it.
 // Limits:  a reply of more than kReplyBytesMax ends the connection.
 // Errors:  Timeout when the node did not answer in time (the connection is closed with it, since a
-// late reply must
-//          never be taken for the next one); Unavailable when it could not be reached or was lost.
-//          A command that was sent and got an error may or may not have run. An error reply of the
-//          node is a Reply, not an Error.
+//          late reply must never be taken for the next one); Unavailable when it could not be
+//          reached or was lost. A command that was sent and got an error may or may not have run.
+//          An error reply of the node is a Reply, not an Error.
 // Why:     hiredis's asynchronous context stops the process (an assertion) when a peer sends a
-// reply that nobody
-//          asked for, and has no timeouts; so only its reply reader is used, and the socket is
-//          libuv's.
+//          reply that nobody asked for, and has no timeouts; so only its reply reader is used, and
+//          the socket is libuv's.
 #pragma once
 
 #include <uv.h>

@@ -7,9 +7,8 @@
 //
 // Thread:  any; no I/O, no clock, no randomness of its own.
 // Why:     a proxy that sends a slot's commands to a server that merely answers at the right
-// address (a replica, a
-//          cluster node, another node's server after addresses were mixed up, an old copy) loses
-//          data silently.
+//          address (a replica, a cluster node, another node's server after addresses were mixed up,
+//          an old copy) loses data silently.
 #pragma once
 
 #include <cstddef>

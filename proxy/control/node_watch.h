@@ -1,12 +1,10 @@
 // NodeWatch: one node's health: connect, verify, then ask for a sign of life again and again.
 //
 // Thread:  the control loop. Its connection is its own, so that a node busy with data is not taken
-// for a silent one
-//          and a scan never delays a PING.
+//          for a silent one and a scan never delays a PING.
 // Owns:    its connection and timer; after destruction nothing is called.
 // Phases:  Connecting -> Verifying -> Watching; Verifying -> AskingAgain (LOADING, BUSY) ->
-// Verifying;
-//          each of them -> Waiting (back-off, or refused) -> Connecting.
+//          Verifying; each of them -> Waiting (back-off, or refused) -> Connecting.
 #pragma once
 
 #include <uv.h>

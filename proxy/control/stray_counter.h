@@ -4,9 +4,9 @@
 // that already hold data. The proxy's own keys (kOwnKeyPrefix) are none.
 //
 // Thread:  the loop's own. One run at a time; destroying it or cancel() ends the run without a
-// completion. Owns:    nothing: the NodeClient (open and logged in, used by nobody else meanwhile,
-// not the one that takes the
-//          node's pulse) must outlive it.
+//          completion.
+// Owns:    nothing: the NodeClient (open and logged in, used by nobody else meanwhile, not the one
+//          that takes the node's pulse) must outlive it.
 // Limits:  names and the memory to tell repeated keys apart are bounded, see StrayReport.
 // Errors:  those of the NodeClient; Unavailable with the node's words for an error reply to SCAN.
 #pragma once

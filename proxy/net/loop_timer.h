@@ -1,7 +1,7 @@
 // LoopTimer: a one-shot timer on a libuv loop that ends with its owner.
 //
 // Thread:  the loop's own. After destruction nothing is called; libuv frees the handle on a later
-// turn of the loop.
+//          turn of the loop.
 #pragma once
 
 #include <uv.h>

@@ -2,14 +2,13 @@
 //
 // Thread:  the loop's own; one Resolver per user and loop.
 // Owns:    at most one lookup under way. Destroying or cancelling it means that `done` is never
-// called; the lookup
-//          itself may run on in libuv's pool until it ends, so the loop has to be run until it is
-//          empty at its end.
+//          called; the lookup itself may run on in libuv's pool until it ends, so the loop has to
+//          be run until it is empty at its end.
 // Errors:  InvalidArgument for a Unix path that does not fit, Unavailable for a name that does not
-// resolve. Why:     a name is resolved anew for each connection, since a restarted node may come
-// back elsewhere. Literal
-//          addresses and paths never enter the pool, where slow lookups of other names could hold
-//          them up.
+//          resolve.
+// Why:     a name is resolved anew for each connection, since a restarted node may come back
+//          elsewhere. Literal addresses and paths never enter the pool, where slow lookups of other
+//          names could hold them up.
 #pragma once
 
 #include <sys/socket.h>
