@@ -55,6 +55,15 @@ struct RoutingTable {
   conf::Timeouts timeouts;
   std::string client_password;  // Empty: none wanted.
   bool forward_cluster = false;
+  std::string redis_version;  // Of the nodes; empty until one was verified.
 };
+
+// The next snapshot's beginning: nodes in the map's order with what the configuration says of them; states, identities
+// and whatever else only `before` (may be null) knows are kept. `commands` and the version are the caller's to set.
+[[nodiscard]] std::shared_ptr<RoutingTable> make_routing_table(const conf::Config& config,
+                                                               std::shared_ptr<const slots::SlotMap> map,
+                                                               const RoutingTable* before);
+// Makes table.cluster_replies when every node has an endpoint; call it last.
+void make_cluster_replies(RoutingTable& table);
 
 }  // namespace proxy

@@ -1,0 +1,435 @@
+#include "proxy/proxy.h"
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <random>
+#include <thread>
+
+#include "conf/drift.h"
+#include "conf/loader.h"
+#include "proxy/log.h"
+#include "proxy/reload.h"
+#include "proxy/resp/command_table.h"
+#include "slots/assert.h"
+
+namespace proxy {
+
+namespace {
+
+constexpr std::uint64_t kTickMs = 1000;
+constexpr std::size_t kStrayNamesMax = 1000;
+
+std::string random_hex() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+slots::Result<slots::SlotMap> first_map(const conf::Config& config) {
+  std::vector<slots::Node> nodes;
+  bool lists_slots = false;
+  for (const conf::NodeConfig& node : config.nodes) {
+    nodes.push_back({node.name, node.weight});
+    lists_slots = lists_slots || node.slots.has_value();
+  }
+  if (!lists_slots) {
+    return slots::SlotMap::create(nodes, slots::make_placement(config.placement)->place_slots(nodes, nullptr));
+  }
+  slots::SlotMap::Owners owners{};
+  for (std::size_t i = 0; i < config.nodes.size(); ++i) {
+    if (!config.nodes[i].slots) continue;
+    for (const slots::SlotRange& range : config.nodes[i].slots->ranges()) {
+      for (std::size_t slot = range.first; slot <= range.last; ++slot) owners[slot] = static_cast<slots::NodeIndex>(i);
+    }
+  }
+  return slots::SlotMap::create(nodes, owners);
+}
+
+unsigned worker_count(const conf::Config& config) {
+  if (config.workers) return *config.workers;
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+control::WorkerFacts facts_of(const WorkerStats& stats) {
+  control::WorkerFacts facts;
+  facts.clients = stats.clients.get();
+  facts.commands = stats.requests.get();
+  facts.errors = stats.errors.get();
+  facts.bytes_in = stats.bytes_from_clients.get();
+  facts.bytes_out = stats.bytes_to_clients.get();
+  facts.counters = {{"clients_total", stats.clients_total.get()},
+                    {"clients_refused", stats.clients_refused.get()},
+                    {"redirects", stats.redirects.get()},
+                    {"outcome_unknown", stats.outcome_unknown.get()},
+                    {"stalled_clients", stats.stalled_clients.get()},
+                    {"overflowing_clients", stats.overflowing_clients.get()},
+                    {"backend_connects", stats.backend_connects.get()},
+                    {"backend_failures", stats.backend_failures.get()},
+                    {"unread_bytes", stats.unread_bytes.get()}};
+  return facts;
+}
+
+std::string connection_prefix(const conf::Config& config) { return "slotproxy:" + config.cluster + ":"; }
+
+}  // namespace
+
+Proxy::Proxy(conf::Config config, std::string config_path)
+    : config_(std::make_shared<conf::Config>(std::move(config))),
+      config_path_(std::move(config_path)),
+      incarnation_(random_hex()),
+      scripts_(worker_count(*config_)) {
+  SP_ASSERT(uv_loop_init(&loop_) == 0);
+  mailbox_.open(&loop_);
+}
+
+Proxy::~Proxy() {
+  if (!has_ended_) {
+    mailbox_.close();
+    for (auto& listeners : listeners_) {
+      for (WorkerListener& listener : listeners) ::close(listener.descriptor);
+    }
+    health_.reset();
+    admin_.reset();
+    uv_run(&loop_, UV_RUN_DEFAULT);
+  }
+  uv_loop_close(&loop_);
+}
+
+slots::Result<std::unique_ptr<Proxy>> Proxy::open(conf::Config config, std::string config_path) {
+  std::unique_ptr<Proxy> proxy(new Proxy(std::move(config), std::move(config_path)));
+  for (auto step : {&Proxy::open_state, &Proxy::open_listeners, &Proxy::open_workers}) {
+    if (slots::Status done = (proxy.get()->*step)(); !done) return std::unexpected(done.error());
+  }
+  return proxy;
+}
+
+slots::Status Proxy::open_state() {
+  auto store = control::StateStore::open(config_->state_dir);
+  if (!store) return std::unexpected(store.error());
+  store_ = std::move(*store);
+  if (!store_->state()) {
+    auto map = first_map(*config_);
+    if (!map) return std::unexpected(map.error());
+    if (auto written = store_->commit({config_->cluster, *map, {}}); !written) return written;
+    first_start_ = true;
+  }
+  const control::ClusterState& state = *store_->state();
+  if (state.cluster != config_->cluster) {
+    return slots::fail(slots::Errc::Conflict,
+                       fmt::format("{} holds the state of cluster \"{}\", not of \"{}\"; name another state_dir",
+                                   config_->state_dir, state.cluster, config_->cluster));
+  }
+  auto table = make_routing_table(*config_, std::make_shared<slots::SlotMap>(state.map), nullptr);
+  for (NodeRoute& node : table->nodes) {
+    if (auto known = state.identities.find(node.name); known != state.identities.end()) node.identity = known->second;
+    if (node.reason.empty()) node.reason = "has not been reached yet";
+  }
+  table->commands = resp::CommandTable::built_in();
+  make_cluster_replies(*table);
+  table_ = std::move(table);
+  return {};
+}
+
+// Every address is bound once without SO_REUSEPORT first, so that a second proxy is told instead of sharing the port.
+slots::Status Proxy::open_listeners() {
+  listeners_.resize(worker_count(*config_));
+  auto add = [&](const conf::Address& address, const std::string& node) -> slots::Status {
+    auto facts = [&] {
+      auto made = std::make_shared<session::ListenerFacts>();
+      made->is_redirect = !node.empty();
+      made->node_name = node;
+      made->node = made->is_redirect ? table_->map->find(node).value_or(slots::kNoNode) : slots::kNoNode;
+      made->port = address.port;
+      made->address = address.text();
+      made->is_tcp = !address.is_unix();
+      return made;
+    };
+    auto probe = net::open_listener(address, false);
+    if (!probe) return std::unexpected(probe.error());
+    if (address.is_unix()) {
+      listeners_[0].push_back({*probe, facts(), true});
+      return {};
+    }
+    ::close(*probe);
+    for (auto& listeners : listeners_) {
+      auto opened = net::open_listener(address, true);
+      if (!opened) return std::unexpected(opened.error());
+      listeners.push_back({*opened, facts(), false});
+    }
+    return {};
+  };
+  for (const conf::Address& address : config_->listen.forward) {
+    if (auto added = add(address, ""); !added) return added;
+  }
+  for (const NodeRoute& node : table_->nodes) {
+    if (!node.endpoint) continue;
+    if (auto added = add(*node.endpoint, node.name); !added) return added;
+  }
+  return {};
+}
+
+slots::Status Proxy::open_workers() {
+  auto admin = control::AdminServer::open(&loop_, config_->listen.admin, config_->listen.admin_password, *this);
+  if (!admin) return std::unexpected(admin.error());
+  admin_ = std::move(*admin);
+  for (unsigned i = 0; i < listeners_.size(); ++i) {
+    WorkerOptions options;
+    options.index = i;
+    options.count = static_cast<unsigned>(listeners_.size());
+    options.connection_name = connection_prefix(*config_) + incarnation_;
+    options.scripts = &scripts_;
+    options.counts = &counts_;
+    workers_.push_back(std::make_unique<Worker>(options, table_, workers_));
+  }
+  return {};
+}
+
+std::vector<std::string> Proxy::drift() const { return conf::drift(*config_, *table_->map); }
+
+// --- the control loop ------------------------------------------------------------------------------------------------
+
+int Proxy::run(std::function<void()> on_ready) {
+  on_ready_ = std::move(on_ready);
+  start_control();
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  has_ended_ = true;
+  return 0;
+}
+
+void Proxy::start_control() {
+  const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+  for (std::size_t i = 0; i < std::size(numbers); ++i) {
+    uv_signal_init(&loop_, &signals_[i]);
+    signals_[i].data = this;
+    uv_signal_start(
+        &signals_[i], [](uv_signal_t* handle, int number) { static_cast<Proxy*>(handle->data)->on_signal(number); },
+        numbers[i]);
+  }
+  uv_timer_init(&loop_, &ticker_);
+  ticker_.data = this;
+  uv_timer_start(&ticker_, [](uv_timer_t* handle) { static_cast<Proxy*>(handle->data)->tick(); }, kTickMs, kTickMs);
+
+  control::HealthOptions options;
+  options.cluster = config_->cluster;
+  options.client_name_prefix = connection_prefix(*config_);
+  options.incarnation = incarnation_;
+  options.connect = config_->timeouts.connect;
+  options.node_silent = config_->timeouts.node_silent;
+  control::HealthCallbacks callbacks;
+  callbacks.on_change = [this](const std::string& node, const control::NodeStatus& status) { on_health(node, status); };
+  callbacks.on_identity = [this](const std::string& node, const std::string& value) { on_identity(node, value); };
+  callbacks.on_warning = [](const std::string& node, const std::string& text) { spdlog::warn("node {}: {}", node, text); };
+  callbacks.first_round_done = [this] { start_workers(); };
+  health_ = std::make_unique<control::HealthWatcher>(&loop_, std::move(options), std::move(callbacks));
+  watch_nodes();
+}
+
+void Proxy::watch_nodes() {
+  std::vector<control::WatchedNode> nodes;
+  for (const NodeRoute& node : table_->nodes) {
+    if (node.address == conf::Address{}) continue;
+    nodes.push_back({node.name, node.address, node.username, node.password, node.identity});
+  }
+  health_->set_nodes(nodes);
+}
+
+// Once every node has been looked at: up or not, clients are served from now on.
+void Proxy::start_workers() {
+  if (workers_started_ || is_draining_) return;
+  workers_started_ = true;
+  for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i]->start(std::move(listeners_[i]));
+  listeners_.clear();
+  publish([](RoutingTable&) {});
+  for (const std::string& line : drift()) spdlog::warn("drift: {}", line);
+  if (on_ready_) on_ready_();
+  if (first_start_) warn_of_strays();
+}
+
+// The next snapshot, to every worker.
+void Proxy::publish(const std::function<void(RoutingTable&)>& change) {
+  auto next = std::make_shared<RoutingTable>(*table_);
+  next->version = table_->version + 1;
+  change(*next);
+  make_cluster_replies(*next);
+  table_ = std::move(next);
+  if (!workers_started_) return;
+  for (const auto& worker : workers_) worker->install(table_, nullptr);
+}
+
+void Proxy::on_health(const std::string& node, const control::NodeStatus& status) {
+  auto index = table_->map->find(node);
+  if (!index) return;
+  NodeState before = table_->nodes[*index].state;
+  if (status.state == NodeState::Up) learn_commands(node);
+  publish([&](RoutingTable& table) {
+    NodeRoute& route = table.nodes[*index];
+    route.state = status.state;
+    route.reason = status.reason;
+    route.incarnation = status.incarnation;
+    if (table.redis_version.empty()) table.redis_version = status.version;
+  });
+  if (before == status.state) return;
+  if (status.state == NodeState::Up) {
+    spdlog::info("node {} is up: redis {}", node, status.version);
+  } else {
+    spdlog::warn("node {} can't be used: {}", node, status.reason);
+  }
+}
+
+void Proxy::on_identity(const std::string& node, const std::string& identity) {
+  control::ClusterState state = *store_->state();
+  std::string& recorded = state.identities[node];
+  if (recorded == identity && table_->nodes[table_->map->find(node).value_or(0)].identity == identity) return;
+  recorded = identity;
+  if (auto written = store_->commit(state); !written) {
+    spdlog::error("the identity of node {} can't be recorded: {}", node, written.error().message);
+  }
+  publish([&](RoutingTable& table) {
+    if (auto index = table.map->find(node)) table.nodes[*index].identity = identity;
+  });
+}
+
+void Proxy::learn_commands(const std::string& node) {
+  auto reply = health_->command_reply(node);
+  if (reply == nullptr || std::find(learned_from_.begin(), learned_from_.end(), reply) != learned_from_.end()) return;
+  learned_from_.push_back(reply);
+  auto learned = resp::CommandTable::with_learned(*table_->commands, *reply);
+  if (!learned) return spdlog::warn("node {}: {}", node, learned.error().message);
+  auto shared = *learned;
+  publish([&](RoutingTable& table) { table.commands = shared; });
+}
+
+void Proxy::tick() {
+  std::uint64_t requests = total_requests();
+  ops_per_second_ = static_cast<double>(requests - requests_before_) * 1000.0 / static_cast<double>(kTickMs);
+  requests_before_ = requests;
+}
+
+std::uint64_t Proxy::total_requests() const {
+  std::uint64_t total = 0;
+  for (const auto& worker : workers_) total += worker->stats().requests.get();
+  return total;
+}
+
+// --- strays ----------------------------------------------------------------------------------------------------------
+
+void Proxy::warn_of_strays() {
+  count_strays(true, 0, [](slots::Result<std::vector<control::NodeStrayCount>> counts) {
+    if (!counts) return;
+    for (const control::NodeStrayCount& count : *counts) {
+      if (!count.report || count.report->strays == 0) continue;
+      spdlog::warn(
+          "node {} holds keys of slots that it does not own: {} of {} keys {}; clients can't see them. "
+          "slotctl strays counts them",
+          count.node, count.report->strays, count.report->keys, count.report->is_whole ? "in all" : "looked at");
+    }
+  });
+}
+
+void Proxy::count_strays(bool list,
+                         std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done) {
+  count_strays(false, list ? kStrayNamesMax : 0, std::move(done));
+}
+
+void Proxy::count_strays(bool sample_only, std::size_t names_max,
+                         std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done) {
+  if (stray_count_ != nullptr) {
+    return done(slots::fail(slots::Errc::Conflict, "a count of strays is under way; ask again when it is over"));
+  }
+  auto ended = [this, done = std::move(done)](std::vector<control::NodeStrayCount> counts) {
+    // Not from inside the count's own call.
+    mailbox_.post([this, done, counts = std::move(counts)]() mutable {
+      stray_count_.reset();
+      done(std::move(counts));
+    });
+  };
+  stray_count_ = std::make_unique<StrayCount>(&loop_, table_, connection_prefix(*config_) + incarnation_, sample_only,
+                                              names_max, std::move(ended));
+}
+
+// --- admin -------------------------------------------------------------------------------------------------------------
+
+control::AdminSnapshot Proxy::snapshot() {
+  control::AdminSnapshot snapshot;
+  snapshot.table = table_;
+  for (const NodeRoute& node : table_->nodes) snapshot.nodes.push_back(health_->status(node.name));
+  for (const auto& worker : workers_) snapshot.workers.push_back(facts_of(worker->stats()));
+  snapshot.ops_per_second = ops_per_second_;
+  snapshot.uptime = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - started_at_);
+  snapshot.config_path = config_path_;
+  snapshot.config = config_;
+  snapshot.drift = drift();
+  snapshot.is_draining = is_draining_;
+  return snapshot;
+}
+
+void Proxy::reload(std::function<void(slots::Result<std::vector<std::string>>)> done) {
+  if (config_path_.empty()) {
+    return done(slots::fail(slots::Errc::NotFound, "this proxy was not started from a configuration file"));
+  }
+  auto loaded = conf::load(config_path_);
+  if (!loaded) return done(slots::fail(slots::Errc::InvalidArgument, loaded.error().text() + "\nnothing was changed"));
+  Reload change = plan_reload(*config_, *loaded, *table_->map);
+  config_ = std::make_shared<conf::Config>(change.config);
+  set_log_level(config_->log.level);
+  health_->set_timeouts(config_->timeouts.connect, config_->timeouts.node_silent);
+  admin_->set_password(config_->listen.admin_password);
+  publish([&](RoutingTable& table) {
+    auto next = make_routing_table(*config_, table.map, &table);
+    next->version = table.version;
+    next->commands = table.commands;
+    next->redis_version = table.redis_version;
+    table = *next;
+  });
+  watch_nodes();
+  for (const std::string& note : change.notes) spdlog::info("reload: {}", note);
+  done(change.notes);
+}
+
+// --- the end -----------------------------------------------------------------------------------------------------------
+
+void Proxy::on_signal(int number) {
+  if (number == SIGHUP) {
+    return reload([](slots::Result<std::vector<std::string>> notes) {
+      if (!notes) spdlog::error("reload refused: {}", notes.error().message);
+    });
+  }
+  if (is_draining_) return end();
+  begin_drain();
+}
+
+void Proxy::begin_drain() {
+  is_draining_ = true;
+  if (!workers_started_) return end();
+  spdlog::info("draining: no new clients; those there end at a reply boundary, within {} ms",
+               config_->timeouts.drain.count());
+  drain_timer_ = std::make_unique<net::LoopTimer>(&loop_);
+  drain_timer_->start(config_->timeouts.drain, [this] { end(); });
+  draining_workers_ = workers_.size();
+  for (const auto& worker : workers_) {
+    worker->drain([this] {
+      mailbox_.post([this] {
+        if (--draining_workers_ == 0) end();
+      });
+    });
+  }
+}
+
+void Proxy::end() {
+  if (has_ended_) return;
+  has_ended_ = true;
+  for (const auto& worker : workers_) worker->stop();
+  for (auto& listeners : listeners_) {
+    for (WorkerListener& listener : listeners) ::close(listener.descriptor);
+  }
+  drain_timer_.reset();
+  stray_count_.reset();
+  health_.reset();
+  admin_.reset();
+  for (uv_signal_t& handle : signals_) uv_close(reinterpret_cast<uv_handle_t*>(&handle), nullptr);
+  uv_close(reinterpret_cast<uv_handle_t*>(&ticker_), nullptr);
+  mailbox_.close();
+}
+
+}  // namespace proxy

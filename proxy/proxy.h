@@ -1,0 +1,99 @@
+// Proxy: the daemon. Owns the state, the control loop with all that runs on it, and the workers.
+//
+// Thread:  open(), run() and the destructor: the main thread, which is the control thread.
+// Order:   open() takes the state directory and every address, or says why it can't; run() verifies the nodes, starts
+//          the workers, calls `on_ready`, and returns the exit code when the proxy has ended (SIGTERM, SIGINT).
+#pragma once
+
+#include <uv.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "conf/config.h"
+#include "proxy/control/admin_port.h"
+#include "proxy/control/admin_server.h"
+#include "proxy/control/health_watcher.h"
+#include "proxy/control/state_store.h"
+#include "proxy/net/mailbox.h"
+#include "proxy/session/script_cache.h"
+#include "proxy/stray_count.h"
+#include "proxy/worker.h"
+
+namespace proxy {
+
+class Proxy final : private control::AdminPort {
+ public:
+  // `config_path` is empty for --dev (nothing to reload then).
+  [[nodiscard]] static slots::Result<std::unique_ptr<Proxy>> open(conf::Config config, std::string config_path);
+  ~Proxy() override;
+  Proxy(const Proxy&) = delete;
+  Proxy& operator=(const Proxy&) = delete;
+
+  [[nodiscard]] slots::Epoch epoch() const { return table_->map->epoch(); }
+  [[nodiscard]] std::vector<std::string> drift() const;
+  int run(std::function<void()> on_ready);
+
+ private:
+  explicit Proxy(conf::Config config, std::string config_path);
+
+  slots::Status open_state();
+  slots::Status open_listeners();
+  slots::Status open_workers();
+
+  void start_control();
+  void start_workers();
+  void publish(const std::function<void(RoutingTable&)>& change);
+  void on_health(const std::string& node, const control::NodeStatus& status);
+  void on_identity(const std::string& node, const std::string& identity);
+  void learn_commands(const std::string& node);
+  void watch_nodes();
+  void warn_of_strays();
+  void tick();
+
+  void on_signal(int number);
+  void begin_drain();
+  void end();
+
+  control::AdminSnapshot snapshot() override;
+  void reload(std::function<void(slots::Result<std::vector<std::string>>)> done) override;
+  void count_strays(bool list,
+                    std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done) override;
+  void count_strays(bool sample_only, std::size_t names_max,
+                    std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done);
+  [[nodiscard]] std::uint64_t total_requests() const;
+
+  std::shared_ptr<const conf::Config> config_;
+  std::string config_path_;
+  std::string incarnation_;  // Of this process; in the names of its connections to nodes.
+  uv_loop_t loop_{};
+  net::Mailbox mailbox_;
+  uv_timer_t ticker_{};
+  uv_signal_t signals_[3]{};
+  std::unique_ptr<control::StateStore> store_;
+  bool first_start_ = false;
+  std::shared_ptr<const RoutingTable> table_;
+  std::unique_ptr<control::HealthWatcher> health_;
+  std::unique_ptr<control::AdminServer> admin_;
+  std::unique_ptr<StrayCount> stray_count_;
+  std::vector<std::shared_ptr<const std::string>> learned_from_;
+  session::ScriptCache scripts_;
+  session::SessionCounts counts_;
+  std::vector<std::vector<WorkerListener>> listeners_;  // Per worker, until they are started.
+  Worker::WorkersByIndex workers_;
+  bool workers_started_ = false;
+  std::function<void()> on_ready_;
+  std::unique_ptr<net::LoopTimer> drain_timer_;
+  std::size_t draining_workers_ = 0;
+  bool is_draining_ = false;
+  bool has_ended_ = false;
+  std::chrono::steady_clock::time_point started_at_ = std::chrono::steady_clock::now();
+  std::uint64_t requests_before_ = 0;
+  double ops_per_second_ = 0;
+};
+
+}  // namespace proxy

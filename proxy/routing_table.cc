@@ -1,0 +1,62 @@
+#include "proxy/routing_table.h"
+
+#include "proxy/route/cluster_replies.h"
+
+namespace proxy {
+
+namespace {
+
+const conf::NodeConfig* find_node(const conf::Config& config, const std::string& name) {
+  for (const conf::NodeConfig& node : config.nodes) {
+    if (node.name == name) return &node;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<RoutingTable> make_routing_table(const conf::Config& config,
+                                                 std::shared_ptr<const slots::SlotMap> map,
+                                                 const RoutingTable* before) {
+  auto table = std::make_shared<RoutingTable>();
+  table->cluster = config.cluster;
+  table->limits = config.limits;
+  table->timeouts = config.timeouts;
+  table->client_password = config.listen.password;
+  table->forward_cluster = config.listen.forward_cluster;
+  for (const slots::Node& node : map->nodes()) {
+    NodeRoute route;
+    // A node that the file does not name any more serves on as it was, until a plan has drained it.
+    if (before != nullptr) {
+      for (const NodeRoute& was : before->nodes) {
+        if (was.name == node.name) route = was;
+      }
+    }
+    route.name = node.name;
+    route.id = slots::node_id_of(config.cluster, node.name);
+    if (const conf::NodeConfig* configured = find_node(config, node.name)) {
+      route.address = configured->address;
+      route.username = configured->username;
+      route.password = configured->password;
+      route.endpoint = configured->endpoint;
+      route.announced = configured->announced();
+    } else if (route.address == conf::Address{}) {
+      route.state = NodeState::Refused;
+      route.reason = "is in the state but not in the configuration file, so that its address is not known";
+    }
+    table->nodes.push_back(std::move(route));
+  }
+  table->map = std::move(map);
+  return table;
+}
+
+void make_cluster_replies(RoutingTable& table) {
+  std::vector<route::ClusterNodeFacts> facts;
+  for (const NodeRoute& node : table.nodes) {
+    if (!node.announced) return;
+    facts.push_back({node.id, node.name, *node.announced, node.state == NodeState::Up});
+  }
+  table.cluster_replies = std::make_shared<route::ClusterReplies>(table.cluster, *table.map, facts);
+}
+
+}  // namespace proxy
