@@ -99,7 +99,7 @@ struct NodeReport {
 struct WorkerReport {
   std::uint64_t clients = 0;
   std::uint64_t commands = 0;                          // Since the start, like the errors.
-  std::uint64_t errors = 0;                            // Error replies to clients.
+  std::uint64_t errors = 0;                            // Error replies of the proxy's own.
   std::map<std::string, std::uint64_t> counters = {};  // Whatever else a worker counts, by name.
 
   friend bool operator==(const WorkerReport&, const WorkerReport&) = default;
@@ -252,7 +252,8 @@ struct ExplainReport {
   std::string cluster = {};
   std::uint64_t epoch = 0;
   // Of EXPLAIN --command only: the command's name, what becomes of it on the forward port
-  // ("one_node", "split", "all_nodes", "local", "cross_slot", "refused"), and why, in words.
+  // ("one_node", "split", "all_nodes", "any_node", "local", "cross_slot" or "refused"), and why, in
+  // words.
   std::optional<std::string> command = {};
   std::optional<std::string> outcome = {};
   std::optional<std::string> why = {};

@@ -1,0 +1,68 @@
+// AdminPort: what the admin commands need of the running proxy.
+//
+// Thread:  the control loop, every call and every completion. A completion may be called from
+//          inside the call; it is called exactly once, or never when the proxy ends first.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "conf/config.h"
+#include "proxy/control/node_watch.h"
+#include "proxy/control/stray_counter.h"
+#include "proxy/routing_table.h"
+#include "slots/result.h"
+
+namespace proxy::control {
+
+// A worker's figures since the start; `clients` are those of now.
+struct WorkerFacts {
+  std::uint64_t clients = 0;
+  std::uint64_t commands = 0;
+  std::uint64_t errors = 0;                            // Error replies of the proxy's own.
+  std::uint64_t bytes_in = 0;                          // From clients.
+  std::uint64_t bytes_out = 0;                         // To clients.
+  std::map<std::string, std::uint64_t> counters = {};  // Whatever else it counts, by name.
+};
+
+struct AdminSnapshot {
+  std::shared_ptr<const RoutingTable> table = {};  // Not null, its map and commands neither.
+  std::vector<NodeStatus> nodes = {};              // One for each node of the table, in its order.
+  std::vector<WorkerFacts> workers = {};
+  double ops_per_second = 0;  // Commands of all clients, over the last seconds.
+  std::chrono::seconds uptime{0};
+  std::string config_path = {};
+  std::shared_ptr<const conf::Config> config = {};  // As loaded last. Not null.
+  std::vector<std::string> drift = {};              // As conf::drift() says it.
+  bool is_draining = false;
+  std::chrono::steady_clock::time_point taken_at = std::chrono::steady_clock::now();
+};
+
+// One node's count, or why it could not be counted ("is down: connection refused").
+struct NodeStrayCount {
+  std::string node = {};
+  slots::Result<StrayReport> report = StrayReport{};
+};
+
+class AdminPort {
+ public:
+  virtual ~AdminPort() = default;
+
+  [[nodiscard]] virtual AdminSnapshot snapshot() = 0;
+
+  // Reads the configuration file again and applies what can change without a restart. The notes say
+  // what changed and what needs a restart, a line each. On an error nothing has changed.
+  virtual void reload(std::function<void(slots::Result<std::vector<std::string>>)> done) = 0;
+
+  // Counts the strays of every node, all nodes at once; with `list` their reports bear names.
+  // Called only when no other count is under way.
+  virtual void count_strays(
+      bool list, std::function<void(slots::Result<std::vector<NodeStrayCount>>)> done) = 0;
+};
+
+}  // namespace proxy::control

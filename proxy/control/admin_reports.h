@@ -1,0 +1,24 @@
+// The admin reports that say what a snapshot holds. Pure.
+#pragma once
+
+#include <string>
+
+#include "admin/api.h"
+#include "proxy/control/admin_port.h"
+#include "proxy/routing_table.h"
+
+namespace proxy::control {
+
+[[nodiscard]] std::string state_word(NodeState state);  // As in admin::NodeReport::state.
+
+[[nodiscard]] admin::StatusReport status_report(const AdminSnapshot& snapshot);
+[[nodiscard]] admin::NodesReport nodes_report(const AdminSnapshot& snapshot);
+[[nodiscard]] admin::SlotsReport slots_report(const AdminSnapshot& snapshot);
+[[nodiscard]] admin::HealthReport health_report(const AdminSnapshot& snapshot);
+// Passwords appear as "(set)".
+[[nodiscard]] admin::ConfigReport config_report(const AdminSnapshot& snapshot);
+[[nodiscard]] admin::StraysReport strays_report(const AdminSnapshot& snapshot, bool list,
+                                                const std::vector<NodeStrayCount>& counts);
+[[nodiscard]] admin::HelpReport help_report();
+
+}  // namespace proxy::control
