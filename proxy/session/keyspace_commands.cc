@@ -1,0 +1,354 @@
+// DBSIZE, KEYS, SCAN, RANDOMKEY, FLUSHALL and FLUSHDB: commands about all keys, wherever they are.
+//
+// What a client sees is the keys of a node's own slots. Those of the proxy itself, and keys that a
+// node does not own (copies under way, strays), are left out of every list.
+
+#include <strings.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+#include <random>
+
+#include "proxy/resp/reply_cursor.h"
+#include "proxy/route/scan_cursor.h"
+#include "proxy/session/all_nodes.h"
+#include "proxy/session/commands.h"
+
+namespace proxy::session {
+
+namespace {
+
+constexpr std::string_view kIdentityKey = "__slotproxy:identity";
+
+// --- DBSIZE --------------------------------------------------------------------------------------
+
+class DbsizeGather final : public AllNodesGather {
+ public:
+  DbsizeGather(ClientSession& session, std::string_view bytes) : AllNodesGather(session) {
+    std::string exists;
+    resp::append_request(exists, {"EXISTS", kIdentityKey});
+    for (slots::NodeIndex node : nodes_meant(session, NodesMeant::Owners)) {
+      ask(node, bytes);
+      ask(node, exists);
+    }
+  }
+
+ private:
+  bool finish(std::string& out) override {
+    out = merged_error();
+    if (!out.empty()) return true;
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < fragments().size(); ++i) {
+      auto number = resp::ReplyCursor(fragments()[i].reply).read_integer();
+      if (!number) {
+        out = malformed(fragments()[i]);
+        return true;
+      }
+      sum += i % 2 == 0 ? *number : -*number;
+    }
+    resp::ReplyWriter(out, resp3()).integer(std::max<std::int64_t>(sum, 0));
+    return true;
+  }
+};
+
+// --- KEYS ----------------------------------------------------------------------------------------
+
+class KeysGather final : public AllNodesGather {
+ public:
+  KeysGather(ClientSession& session, std::string_view bytes) : AllNodesGather(session) {
+    ask_all(NodesMeant::Owners, bytes);
+  }
+
+ private:
+  bool finish(std::string& out) override {
+    out = merged_error();
+    if (!out.empty()) return true;
+    if (is_too_large()) {
+      write_too_large(out, "; use SCAN, which answers in small pieces");
+      return true;
+    }
+    std::size_t bytes = 32;
+    for (const Fragment& fragment : fragments()) bytes += fragment.reply.size();
+    std::string keys;
+    keys.reserve(bytes);
+    std::size_t count = 0;
+    for (const Fragment& fragment : fragments()) {
+      if (!append_visible(fragment, keys, count)) {
+        out = malformed(fragment);
+        return true;
+      }
+    }
+    std::string header;
+    resp::append_array_header(header, count);
+    keys.insert(0, header);
+    out = std::move(keys);
+    return true;
+  }
+
+  bool append_visible(const Fragment& fragment, std::string& keys, std::size_t& count) const {
+    resp::ReplyCursor cursor(fragment.reply);
+    auto header = cursor.read_header();
+    if (!header || header->type != '*') return false;
+    for (std::int64_t i = 0; i < header->count; ++i) {
+      auto key = cursor.read_bulk();
+      if (!key) return false;
+      if (!is_visible(*key, fragment.node)) continue;
+      resp::append_bulk(keys, *key);
+      ++count;
+    }
+    return true;
+  }
+};
+
+// --- SCAN ----------------------------------------------------------------------------------------
+
+// As parseScanCursorOrReply() in Redis's db.c, which leaves it to strtoul().
+std::optional<std::uint64_t> parse_cursor(std::string_view text) {
+  if (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0)
+    return std::nullopt;
+  if (text.find('\0') != std::string_view::npos) return std::nullopt;
+  std::string copy(text);
+  char* end = nullptr;
+  errno = 0;
+  std::uint64_t value = std::strtoull(copy.c_str(), &end, 10);
+  if (*end != '\0' || errno == ERANGE) return std::nullopt;
+  return value;
+}
+
+// Where in the scan over all nodes a call is.
+struct ScanPlace {
+  std::vector<slots::NodeIndex> by_rank;
+  route::ScanCursor cursor;
+
+  // Goes on to the next node that owns slots, from the rank of now; false: there is none.
+  bool seek_owner(const slots::SlotMap& map) {
+    for (; cursor.node_rank < by_rank.size(); ++cursor.node_rank) {
+      if (first_slot_of(map, node())) return true;
+      cursor.node_cursor = 0;
+      cursor.epoch_bits = static_cast<std::uint8_t>(map.epoch());
+    }
+    return false;
+  }
+  [[nodiscard]] slots::NodeIndex node() const { return by_rank[cursor.node_rank]; }
+};
+
+class ScanGather final : public AllNodesGather {
+ public:
+  // The endpoint's own node, with its own cursors.
+  ScanGather(ClientSession& session, std::string_view bytes) : AllNodesGather(session) {
+    ask_all(NodesMeant::Every, bytes);
+  }
+  // One node of all.
+  ScanGather(ClientSession& session, ScanPlace place, std::string_view bytes)
+      : AllNodesGather(session), place_(std::move(place)) {
+    ask(place_->node(), bytes);
+  }
+
+ private:
+  bool finish(std::string& out) override {
+    if (is_too_large()) {
+      write_too_large(out, "; use a smaller COUNT");
+    } else if (fragments().empty()) {
+      out = "*2\r\n$1\r\n0\r\n*0\r\n";
+    } else if (fragments().front().is_error()) {
+      // What is wrong with the arguments is said as Redis says it; what is wrong with a node, with
+      // its name.
+      const Fragment& fragment = fragments().front();
+      bool is_about_node = place_ && !fragment.reply.starts_with("-ERR ");
+      out = is_about_node ? error_with_name(fragment) : std::string(fragment.reply);
+    } else if (!write_page(fragments().front(), out)) {
+      out = malformed(fragments().front());
+    }
+    return true;
+  }
+
+  bool write_page(const Fragment& fragment, std::string& out) {
+    resp::ReplyCursor cursor(fragment.reply);
+    auto pair = cursor.read_header();
+    if (!pair || pair->type != '*' || pair->count != 2) return false;
+    auto text = cursor.read_bulk();
+    auto node_cursor = text ? parse_cursor(*text) : std::nullopt;
+    auto list = cursor.read_header();
+    if (!node_cursor || !list || list->type != '*') return false;
+    std::string keys;
+    std::size_t count = 0;
+    for (std::int64_t i = 0; i < list->count; ++i) {
+      auto key = cursor.read_bulk();
+      if (!key) return false;
+      if (!is_visible(*key, fragment.node)) continue;
+      resp::append_bulk(keys, *key);
+      ++count;
+    }
+    auto next = place_ ? next_of_all(*node_cursor) : slots::Result<std::uint64_t>(*node_cursor);
+    resp::ReplyWriter writer(out, resp3());
+    if (!next) {
+      writer.error("ERR node " + name_of(fragment) + ": " + next.error().message);
+      return true;
+    }
+    writer.array(2);
+    writer.bulk(std::to_string(*next));
+    writer.array(count);
+    out.append(keys);
+    return true;
+  }
+
+  slots::Result<std::uint64_t> next_of_all(std::uint64_t node_cursor) {
+    place_->cursor.node_cursor = node_cursor;
+    if (node_cursor == 0) {
+      ++place_->cursor.node_rank;
+      place_->cursor.epoch_bits = static_cast<std::uint8_t>(asked().map->epoch());
+      if (!place_->seek_owner(*asked().map)) return std::uint64_t{0};
+    }
+    return route::encode_scan_cursor(place_->cursor);
+  }
+
+  std::optional<ScanPlace> place_;
+};
+
+std::optional<ScanPlace> place_of(const ClientSession& session, std::string_view text) {
+  auto value = parse_cursor(text);
+  if (!value) return std::nullopt;
+  auto cursor = route::decode_scan_cursor(*value);
+  if (!cursor) return std::nullopt;
+  const RoutingTable& table = session.table();
+  std::vector<std::string> ids;
+  for (const NodeRoute& node : table.nodes) ids.push_back(node.id);
+  ScanPlace place{route::nodes_by_rank(ids), *cursor};
+  if (*value == 0) place.cursor.epoch_bits = static_cast<std::uint8_t>(table.map->epoch());
+  if (place.cursor.node_rank >= place.by_rank.size()) return std::nullopt;
+  return place;
+}
+
+// --- RANDOMKEY -----------------------------------------------------------------------------------
+
+// Asks one node after the other, in random order, until one shows a key. A node may well answer
+// with a key that clients must not see; then it is asked more often at once, so that a single
+// visible key is found almost surely.
+class RandomkeyGather final : public AllNodesGather {
+ public:
+  explicit RandomkeyGather(ClientSession& session) : AllNodesGather(session) {
+    resp::append_request(request_, {"RANDOMKEY"});
+    nodes_ = nodes_meant(session, NodesMeant::Owners);
+    thread_local std::minstd_rand random{std::random_device{}()};
+    std::shuffle(nodes_.begin(), nodes_.end(), random);
+    ask_next();
+  }
+
+ private:
+  static constexpr std::size_t kTriesMax =
+      64;  // At once; of 1, 4, 16 and 64 all hidden: the node counts as empty.
+
+  bool finish(std::string& out) override {
+    bool node_is_done = false;
+    for (; answered_ < fragments().size() && out.empty(); ++answered_) {
+      const Fragment& fragment = fragments()[answered_];
+      if (fragment.is_error()) {
+        if (error_.empty()) error_ = error_with_name(fragment);
+        node_is_done = true;
+        continue;
+      }
+      auto key = resp::ReplyCursor(fragment.reply).read_bulk();
+      if (!key) {
+        node_is_done = true;
+      } else if (is_visible(*key, nodes_.back())) {
+        out = fragment.reply;
+      }
+    }
+    if (!out.empty()) return true;
+    tries_ *= 4;
+    if (node_is_done || tries_ > kTriesMax) {
+      nodes_.pop_back();
+      tries_ = 1;
+    }
+    if (ask_next()) return false;
+    if (error_.empty()) {
+      resp::ReplyWriter(out, resp3()).null();
+    } else {
+      out = error_;
+    }
+    return true;
+  }
+
+  bool ask_next() {
+    follow_table(nodes_);
+    if (nodes_.empty()) return false;
+    for (std::size_t i = 0; i < tries_; ++i) ask(nodes_.back(), request_);
+    return true;
+  }
+
+  std::string request_;
+  std::vector<slots::NodeIndex> nodes_;  // Still to ask; the one that is asked now is the last.
+  std::size_t tries_ = 1;
+  std::size_t answered_ = 0;
+  std::string error_;
+};
+
+// --- FLUSHALL, FLUSHDB ---------------------------------------------------------------------------
+
+// The identity key must stand again: its SET follows on the same connection, so the node executes
+// both in one go.
+class FlushGather final : public AllNodesGather {
+ public:
+  FlushGather(ClientSession& session, std::string_view bytes) : AllNodesGather(session) {
+    for (slots::NodeIndex node : nodes_meant(session, NodesMeant::Every)) {
+      ask(node, bytes);
+      const std::string& identity = session.table().nodes[node].identity;
+      std::string restore;
+      resp::append_request(restore, {"SET", kIdentityKey, identity});
+      // An answer that nobody waits for: without its identity a node is given it again when it is
+      // next verified.
+      if (!identity.empty()) session.send_ahead(node, restore);
+    }
+  }
+
+ private:
+  bool finish(std::string& out) override {
+    out = merged_error();
+    if (out.empty()) out = "+OK\r\n";
+    return true;
+  }
+};
+
+bool is_word(std::string_view arg, std::string_view word) {
+  return arg.size() == word.size() && ::strncasecmp(arg.data(), word.data(), word.size()) == 0;
+}
+
+}  // namespace
+
+void command_dbsize(ClientSession& session, const Request& request) {
+  (new DbsizeGather(session, request.bytes))->sent_all();
+}
+
+void command_keys(ClientSession& session, const Request& request) {
+  (new KeysGather(session, request.bytes))->sent_all();
+}
+
+void command_scan(ClientSession& session, const Request& request) {
+  if (session.is_redirect()) return (new ScanGather(session, request.bytes))->sent_all();
+  auto place = place_of(session, request.args[1]);
+  if (!place) return session.reply_error("ERR invalid cursor");
+  // The rest of a scan whose last nodes have left, or own nothing any more, is empty.
+  if (!place->seek_owner(*session.table().map)) return session.reply("*2\r\n$1\r\n0\r\n*0\r\n");
+  std::string bytes;
+  resp::append_array_header(bytes, request.args.size());
+  resp::append_bulk(bytes, "SCAN");
+  resp::append_bulk(bytes, std::to_string(place->cursor.node_cursor));
+  for (std::string_view arg : request.args.subspan(2)) resp::append_bulk(bytes, arg);
+  (new ScanGather(session, std::move(*place), bytes))->sent_all();
+}
+
+void command_randomkey(ClientSession& session, const Request&) {
+  (new RandomkeyGather(session))->sent_all();
+}
+
+void command_flush(ClientSession& session, const Request& request) {
+  bool is_valid = request.args.size() == 1 ||
+                  (request.args.size() == 2 &&
+                   (is_word(request.args[1], "async") || is_word(request.args[1], "sync")));
+  if (!is_valid) return session.reply_error(resp::errors::kSyntax);
+  (new FlushGather(session, request.bytes))->sent_all();
+}
+
+}  // namespace proxy::session
