@@ -27,6 +27,7 @@ Cell state_cell(const NodeReport& node) {
   return {fmt::format("{} {}", node.state, duration(node.since_seconds)), colour_of(node.state)};
 }
 
+// Nothing, or nothing known: the address of a node that is not in the configuration any more.
 std::string or_dash(const std::optional<std::string>& text) {
   return text && !text->empty() ? *text : "-";
 }
@@ -56,9 +57,10 @@ std::string spaced(const std::vector<std::string>& words) {
 
 std::string render_drift(const std::string& path, const std::vector<std::string>& drift,
                          RenderStyle style) {
-  if (drift.empty()) return fmt::format("drift from {}: none\n", path);
+  const std::string file = path.empty() ? "the configuration" : path;
+  if (drift.empty()) return fmt::format("drift from {}: none\n", file);
   std::string text =
-      painted(fmt::format("drift from {}: {}", path, counted(drift.size(), "difference")),
+      painted(fmt::format("drift from {}: {}", file, counted(drift.size(), "difference")),
               Colour::Doubtful, style.is_coloured) +
       "; shown only, the map stays as it is\n";
   for (const std::string& line : drift) text += "  " + line + "\n";
@@ -98,15 +100,15 @@ std::string not_up(const std::string& state, const std::string& reason) {
 std::string render_places(const ExplainReport& report, RenderStyle style) {
   Table table({{}, {}, {}, {}, {}, {}}, kWideGap);
   for (const KeyPlace& place : report.keys) {
-    std::string owner =
-        fmt::format("owner {} {} (epoch {})", place.node, place.address, report.epoch);
     std::string note = not_up(place.state, place.reason);
     if (place.is_reserved) note = "the proxy's own key: refused to clients";
-    table.add({fmt::format("key  {}", printable(place.key.raw)),
-               fmt::format("hashed part {}", in_quotes(place.hashed_part.raw)),
-               fmt::format("slot {}", place.slot),
-               std::move(owner),
-               {std::move(note), place.is_reserved ? Colour::Doubtful : colour_of(place.state)}});
+    table.add(
+        {fmt::format("key  {}", printable(place.key.raw)),
+         fmt::format("hashed part {}", in_quotes(place.hashed_part.raw)),
+         fmt::format("slot {}", place.slot),
+         fmt::format("owner {} {} (epoch {})", place.node, or_dash(place.address), report.epoch),
+         place.announced ? "endpoint " + *place.announced : "",
+         {std::move(note), place.is_reserved ? Colour::Doubtful : colour_of(place.state)}});
   }
   return table.text(style.is_coloured);
 }
@@ -136,7 +138,7 @@ std::string render_command(const ExplainReport& report, RenderStyle style) {
   Table parts({{}, {}, {}, {}}, kWideGap);
   for (const CommandPart& part : report.parts) {
     parts.add({"to  " + part.node,
-               part.address,
+               or_dash(part.address),
                part.keys.empty() ? "" : counted(part.keys.size(), "key") + ": " + joined(part.keys),
                {not_up(part.state, part.reason), colour_of(part.state)}});
   }
@@ -162,7 +164,7 @@ std::string render(const StatusReport& report, RenderStyle style) {
                {"OPS/S", Align::Right},
                {}});
   for (const NodeReport& node : report.nodes) {
-    table.add({node.name, node.address, state_cell(node), weight(node.weight),
+    table.add({node.name, or_dash(node.address), state_cell(node), weight(node.weight),
                with_thousands(node.slots), percent(node.slots, slots::kSlotCount), keys_of(node),
                memory_of(node), ops_of(node), node.reason});
   }
@@ -187,7 +189,7 @@ std::string render(const NodesReport& report, RenderStyle style) {
                {}});
   for (const NodeReport& node : report.nodes) {
     table.add({node.name,
-               node.address,
+               or_dash(node.address),
                or_dash(node.endpoint),
                or_dash(node.announced),
                {node.is_up() ? "ok" : node.state, colour_of(node.state)},
@@ -211,7 +213,7 @@ std::string render(const SlotsReport& report, RenderStyle style) {
   for (const SlotOwner& owner : report.owners) {
     const std::vector<std::string> lines = wrapped(owner.ranges);
     table.add({{owner.node, owner.state == "up" ? Colour::None : colour_of(owner.state)},
-               owner.address,
+               or_dash(owner.address),
                with_thousands(owner.slots),
                percent(owner.slots, slots::kSlotCount),
                lines.front()});
@@ -287,7 +289,7 @@ std::string render(const ConfigReport& report, RenderStyle style) {
     }
     table.add({option.path, values.empty() ? "-" : values});
   }
-  return fmt::format("configuration {}\n", report.path) + table.text(style.is_coloured) +
+  return fmt::format("configuration {}\n", or_dash(report.path)) + table.text(style.is_coloured) +
          render_drift(report.path, report.drift, style);
 }
 

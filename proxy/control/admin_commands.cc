@@ -96,8 +96,11 @@ void AdminCommands::reload(Done done) {
         if (notes) {
           return done(AdminReply::body(to_json(admin::ReloadReport{std::move(*notes)})));
         }
-        done(error_of(std::move(notes.error())
-                          .in("nothing was changed; correct the configuration and reload again")));
+        slots::Error error = std::move(notes.error());
+        if (error.code == slots::Errc::InvalidArgument) {
+          error.message += "\ncorrect the configuration and reload again";
+        }
+        done(error_of(error));
       });
 }
 
@@ -114,9 +117,7 @@ void AdminCommands::count_strays(const Words& words, Done done) {
                                   slots::Result<std::vector<NodeStrayCount>> counts) {
     if (!*life) return;
     is_counting_ = false;
-    if (!counts) {
-      return done(error_of({counts.error().code, counts.error().message + "; try again"}));
-    }
+    if (!counts) return done(error_of(counts.error()));
     done(AdminReply::body(to_json(strays_report(port_.snapshot(), is_list, *counts))));
   });
 }

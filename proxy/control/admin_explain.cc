@@ -53,13 +53,20 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::Dbsize, CommandWay::AllNodes},
     {CommandId::Flushall, CommandWay::AllNodes},
     {CommandId::Flushdb, CommandWay::AllNodes},
-    {CommandId::Function, CommandWay::AllNodes},
+    {CommandId::FunctionDelete, CommandWay::AllNodes},
+    {CommandId::FunctionFlush, CommandWay::AllNodes},
+    {CommandId::FunctionKill, CommandWay::AllNodes},
+    {CommandId::FunctionLoad, CommandWay::AllNodes},
+    {CommandId::FunctionRestore, CommandWay::AllNodes},
+    {CommandId::FunctionStats, CommandWay::AllNodes},
     {CommandId::Keys, CommandWay::AllNodes},
     {CommandId::Randomkey, CommandWay::AllNodes},
     {CommandId::Scan, CommandWay::AllNodes},
     {CommandId::Script, CommandWay::AllNodes},
 
     {CommandId::Command, CommandWay::AnyNode},
+    {CommandId::Function, CommandWay::AnyNode},
+    {CommandId::ScriptHelp, CommandWay::AnyNode},
 
     {CommandId::Acl, CommandWay::Local},
     {CommandId::Asking, CommandWay::Local},
@@ -171,7 +178,7 @@ admin::KeyPlace place_of(const RoutingTable& table, std::string_view key) {
   place.hashed_part.raw = slots::hashed_part(key);
   place.slot = slot;
   place.node = owner.name;
-  place.address = owner.address.text();
+  place.address = address_text(owner);
   if (owner.announced) place.announced = owner.announced->text();
   place.state = state_word(owner.state);
   place.reason = owner.reason;
@@ -180,7 +187,7 @@ admin::KeyPlace place_of(const RoutingTable& table, std::string_view key) {
 }
 
 admin::CommandPart part_of(const NodeRoute& node) {
-  return {node.name, node.address.text(), state_word(node.state), node.reason, {}};
+  return {node.name, address_text(node), state_word(node.state), node.reason, {}};
 }
 
 // One explanation under way: what is known of the command so far.
@@ -223,8 +230,9 @@ class CommandExplanation {
         reject(resp::unknown_subcommand(spec->name, args_[1]));
         return nullptr;
       }
-      // A container without a way of its own leaves it to its subcommands.
-      if (way_.way == CommandWay::ByKeys) way_ = find_way(*sub);
+      // A subcommand's own way counts; one without any follows its container.
+      const SpecialWay sub_way = find_way(*sub);
+      if (sub_way.id != CommandId::Count || way_.way == CommandWay::ByKeys) way_ = sub_way;
       spec = sub;
     }
     report_.command = std::string(spec->name);

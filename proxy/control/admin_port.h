@@ -1,5 +1,6 @@
 // AdminPort: what the admin commands need of the running proxy.
 //
+// Errors:  their messages end with what to do; lines parted by line breaks are fine.
 // Thread:  the control loop, every call and every completion. A completion may be called from
 //          inside the call; it is called exactly once, or never when the proxy ends first.
 #pragma once
@@ -56,7 +57,8 @@ class AdminPort {
   [[nodiscard]] virtual AdminSnapshot snapshot() = 0;
 
   // Reads the configuration file again and applies what can change without a restart. The notes say
-  // what changed and what needs a restart, a line each. On an error nothing has changed.
+  // what changed and what needs a restart, a line each. On an error nothing has changed, and the
+  // message says so; InvalidArgument is for mistakes in the file.
   virtual void reload(std::function<void(slots::Result<std::vector<std::string>>)> done) = 0;
 
   // Counts the strays of every node, all nodes at once; with `list` their reports bear names.

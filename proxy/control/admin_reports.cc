@@ -56,7 +56,7 @@ std::vector<admin::NodeReport> node_reports(const AdminSnapshot& snapshot) {
     admin::NodeReport& report = reports.emplace_back();
     report.name = node.name;
     report.id = node.id;
-    report.address = node.address.text();
+    report.address = address_text(node);
     report.endpoint = text_of(node.endpoint);
     report.announced = text_of(node.announced);
     report.state = state_word(node.state);
@@ -101,6 +101,10 @@ std::string state_word(NodeState state) {
   return "unverified";
 }
 
+std::string address_text(const NodeRoute& node) {
+  return node.address == conf::Address{} ? "" : node.address.text();
+}
+
 admin::StatusReport status_report(const AdminSnapshot& snapshot) {
   admin::StatusReport report{.version = SLOTPROXY_VERSION,
                              .cluster = snapshot.table->cluster,
@@ -131,7 +135,7 @@ admin::SlotsReport slots_report(const AdminSnapshot& snapshot) {
   admin::SlotsReport report{table.cluster, table.map->epoch(), {}};
   for (std::size_t i = 0; i < table.nodes.size(); ++i) {
     const slots::SlotSet owned = table.map->slots_of(static_cast<slots::NodeIndex>(i));
-    report.owners.push_back({table.nodes[i].name, table.nodes[i].address.text(),
+    report.owners.push_back({table.nodes[i].name, address_text(table.nodes[i]),
                              state_word(table.nodes[i].state), owned.size(), texts_of(owned)});
   }
   return report;

@@ -11,6 +11,9 @@ namespace proxy::control {
 
 [[nodiscard]] std::string state_word(NodeState state);  // As in admin::NodeReport::state.
 
+// Empty for a node that is in the map, but not in the configuration any more.
+[[nodiscard]] std::string address_text(const NodeRoute& node);
+
 [[nodiscard]] admin::StatusReport status_report(const AdminSnapshot& snapshot);
 [[nodiscard]] admin::NodesReport nodes_report(const AdminSnapshot& snapshot);
 [[nodiscard]] admin::SlotsReport slots_report(const AdminSnapshot& snapshot);
