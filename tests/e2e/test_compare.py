@@ -1,6 +1,7 @@
 """Byte for byte: the forward port against one stock redis-server, over the lines of commands.txt.
 
-What may differ stands in differences.txt, each with its reason; an entry that no longer differs fails too.
+What may differ stands in differences.txt, each with its reason; an entry that no longer differs
+fails too.
 """
 import fnmatch
 import os
@@ -52,14 +53,21 @@ def split(text):
 
 def lines():
     with open(os.path.join(HERE, "commands.txt")) as file:
-        return [Line(number, text.rstrip("\n")) for number, text in enumerate(file, 1)
-                if text.strip() and not text.startswith("#")]
+        return [
+            Line(number, text.rstrip("\n"))
+            for number, text in enumerate(file, 1)
+            if text.strip() and not text.startswith("#")
+        ]
 
 
 def differences():
     """[(pattern, reason)]"""
     with open(os.path.join(HERE, "differences.txt")) as file:
-        entries = [text.rstrip("\n").split("\t", 1) for text in file if text.strip() and not text.startswith("#")]
+        entries = [
+            text.rstrip("\n").split("\t", 1)
+            for text in file
+            if text.strip() and not text.startswith("#")
+        ]
     for entry in entries:
         check(len(entry) == 2 and entry[1].strip(), "differences.txt: %r has no reason" % entry[0])
     return [(pattern, reason.strip()) for pattern, reason in entries]
@@ -67,7 +75,14 @@ def differences():
 
 def allowed(text, entries):
     """A pattern is a command line; * stands for anything. Upper and lower case count."""
-    return next((pattern for pattern, _ in entries if fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))), None)
+    return next(
+        (
+            pattern
+            for pattern, _ in entries
+            if fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))
+        ),
+        None,
+    )
 
 
 def loosened(raw, mark):
@@ -93,18 +108,27 @@ class Comparison:
             self.differed.add(pattern)
             if ours[:1] == b"-" or theirs[:1] == b"-" or pattern_is_whole(pattern, line):
                 return
-        self.wrong.append("%s  (%s)\n       proxy %s\n       redis %s" % (line, how, shown(ours, 300), shown(theirs, 300)))
+        self.wrong.append(
+            "%s  (%s)\n       proxy %s\n       redis %s"
+            % (line, how, shown(ours, 300), shown(theirs, 300))
+        )
 
     def verdict(self, whole_list):
         if whole_list:
             for pattern, _ in self.entries:
                 if pattern in self.used and pattern not in self.differed:
-                    self.wrong.append("differences.txt: %r no longer differs: take it out" % pattern)
+                    self.wrong.append(
+                        "differences.txt: %r no longer differs: take it out" % pattern
+                    )
                 elif pattern not in self.used:
-                    self.wrong.append("differences.txt: %r matches no line of commands.txt" % pattern)
+                    self.wrong.append(
+                        "differences.txt: %r matches no line of commands.txt" % pattern
+                    )
         if self.wrong:
-            raise Failure("%d differences that are not in the list:\n     " % len(self.wrong)
-                          + "\n     ".join(self.wrong[:60]))
+            raise Failure(
+                "%d differences that are not in the list:\n     " % len(self.wrong)
+                + "\n     ".join(self.wrong[:60])
+            )
 
 
 def pattern_is_whole(pattern, line):
@@ -125,8 +149,12 @@ def every_line_of_the_list_is_answered_as_by_one_redis(shop, stock):
         stock.empty()
         ours, theirs = ready(shop.client(), version), ready(stock.client(), version)
         for line in lines():
-            if allowed(line.text, comparison.entries) and line.args[0].upper() in ENDS_THE_COMPARISON:
-                # Stock would leave the state in which plain commands are answered; ours is judged elsewhere.
+            if (
+                allowed(line.text, comparison.entries)
+                and line.args[0].upper() in ENDS_THE_COMPARISON
+            ):
+                # Stock would leave the state in which plain commands are answered; ours is judged
+                # elsewhere.
                 comparison.used.add(allowed(line.text, comparison.entries))
                 comparison.differed.add(allowed(line.text, comparison.entries))
                 continue
@@ -145,16 +173,23 @@ def the_list_as_one_pipeline_is_answered_the_same(shop, stock):
         shop.empty()
         stock.empty()
         ours, theirs = ready(shop.client(), version), ready(stock.client(), version)
-        chosen = [line for line in lines() if not allowed(line.text, comparison.entries)
-                  and line.args[0].upper() not in ENDS_THE_COMPARISON]
+        chosen = [
+            line
+            for line in lines()
+            if not allowed(line.text, comparison.entries)
+            and line.args[0].upper() not in ENDS_THE_COMPARISON
+        ]
         ours.send(b"".join(resp.request(*line.args) for line in chosen))
         theirs.send(b"".join(resp.request(*line.args) for line in chosen))
-        for line, got, wanted in zip(chosen, ours.read_many(len(chosen)), theirs.read_many(len(chosen))):
+        for line, got, wanted in zip(
+            chosen, ours.read_many(len(chosen)), theirs.read_many(len(chosen))
+        ):
             comparison.judge(line, got, wanted, "RESP%s, in a pipeline" % version)
     comparison.verdict(False)
 
 
 # Arity of every command that the stock server has
+
 
 def too_few_and_too_many(commands):
     """Calls that Redis refuses for their number of arguments, of every command and subcommand."""
@@ -184,12 +219,15 @@ def a_wrong_number_of_arguments_is_refused_in_the_same_words_for_every_command(s
         count += 1
         got = ours.raw(*args)
         if got != wanted:
-            wrong.append("%s\n       proxy %s\n       redis %s" % (" ".join(args), shown(got), shown(wanted)))
+            wrong.append(
+                "%s\n       proxy %s\n       redis %s" % (" ".join(args), shown(got), shown(wanted))
+            )
     check(count > 300, "only %d calls were refused" % count)
     check(not wrong, "%d of %d differ:\n     %s" % (len(wrong), count, "\n     ".join(wrong[:40])))
 
 
 # Where the keys are
+
 
 def calls_of(entry, keys):
     """Calls of one command with these keys at the places that its plain key range names."""
@@ -219,6 +257,9 @@ def every_command_s_keys_are_found_where_redis_finds_them(shop, stock):
             got = ours.raw("COMMAND", "GETKEYS", *args)
             count += 1
             if got != wanted:
-                wrong.append("%s\n       proxy %s\n       redis %s" % (" ".join(args), shown(got), shown(wanted)))
+                wrong.append(
+                    "%s\n       proxy %s\n       redis %s"
+                    % (" ".join(args), shown(got), shown(wanted))
+                )
     check(count > 120, "only %d calls" % count)
     check(not wrong, "%d of %d differ:\n     %s" % (len(wrong), count, "\n     ".join(wrong[:40])))

@@ -24,6 +24,7 @@ def wrong_arity(name):
 
 # One bad command among good ones
 
+
 @test(stock=True)
 def an_unknown_command_costs_neither_its_neighbours_nor_the_connection(shop):
     client = shop.client()
@@ -51,11 +52,20 @@ def an_odd_mset_is_refused_whole(shop):
 @test(stock=True)
 def an_unknown_command_is_quoted_and_cut_as_redis_does(shop):
     client = shop.client()
-    same(client.raw("no\r\nsuch"), b"-ERR unknown command 'no  such', with args beginning with: \r\n")
+    same(
+        client.raw("no\r\nsuch"), b"-ERR unknown command 'no  such', with args beginning with: \r\n"
+    )
     long = client.raw("x" * 300, "y" * 300, "z")
-    same(long, b"-ERR unknown command '%s', with args beginning with: '%s' \r\n" % (b"x" * 128, b"y" * 128))
+    same(
+        long,
+        b"-ERR unknown command '%s', with args beginning with: '%s' \r\n"
+        % (b"x" * 128, b"y" * 128),
+    )
     many = client.raw("nosuch", *["arg%d" % i for i in range(40)])
-    check(many.startswith(b"-ERR unknown command 'nosuch', with args beginning with: 'arg0' 'arg1' "), str(many))
+    check(
+        many.startswith(b"-ERR unknown command 'nosuch', with args beginning with: 'arg0' 'arg1' "),
+        str(many),
+    )
     check(len(many) < 250, "the arguments are cut: %r" % many)
     same(client.raw("PING"), PONG)
 
@@ -100,7 +110,11 @@ PROTOCOL_ERRORS = (
 @test(stock=True)
 def a_protocol_error_is_named_and_ends_the_connection(shop):
     for data, words in PROTOCOL_ERRORS:
-        same(talk(shop, data), b"-ERR Protocol error: " + words + b"\r\n", "the answer to %r" % data[:40])
+        same(
+            talk(shop, data),
+            b"-ERR Protocol error: " + words + b"\r\n",
+            "the answer to %r" % data[:40],
+        )
 
 
 @test(stock=True)
@@ -108,14 +122,22 @@ def replies_before_a_protocol_error_still_arrive_in_order(shop):
     keys = [key_on(node) for node in (0, 1, 2)]
     data = b"".join(request("SET", key, key) + request("GET", key) for key in keys)
     wanted = b"".join(OK + bulk(key) for key in keys)
-    same(talk(shop, data + b"*1\r\n$-5\r\n" + request("PING")),
-         wanted + b"-ERR Protocol error: invalid bulk length\r\n")
+    same(
+        talk(shop, data + b"*1\r\n$-5\r\n" + request("PING")),
+        wanted + b"-ERR Protocol error: invalid bulk length\r\n",
+    )
 
 
 @test
 def huge_lengths_cost_no_memory(shop):
-    for data in (b"*2147483647\r\n", b"*1048576\r\n$3\r\nDEL\r\n", b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$536870912\r\n",
-                 b"*2\r\n$3\r\nGET\r\n$536870912\r\n", b"*1\r\n$4294967296\r\n", b"*99999999999999999999\r\n"):
+    for data in (
+        b"*2147483647\r\n",
+        b"*1048576\r\n$3\r\nDEL\r\n",
+        b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$536870912\r\n",
+        b"*2\r\n$3\r\nGET\r\n$536870912\r\n",
+        b"*1\r\n$4294967296\r\n",
+        b"*99999999999999999999\r\n",
+    ):
         with shop.client() as client:
             client.ask("PING")
             before = shop.proxy.memory()
@@ -134,10 +156,11 @@ def a_browser_that_posts_to_the_port_is_cut_off(shop):
 
 # Inline commands
 
+
 @test(stock=True)
 def inline_commands_work(shop):
     client = shop.client()
-    client.send(b"PING\nSET a \"x y\"\r\nGET a\r\n")
+    client.send(b'PING\nSET a "x y"\r\nGET a\r\n')
     same(client.read_exactly(len(PONG + OK + bulk("x y"))), PONG + OK + bulk("x y"))
     client.send(b"\r\n\n   \r\nECHO 'it''s'\r\n")
     error(client.read(), "ERR Protocol error: unbalanced quotes")
@@ -146,8 +169,14 @@ def inline_commands_work(shop):
 @test(stock=True)
 def inline_quotes_and_escapes_are_understood(shop):
     client = shop.client()
-    for line, argument in ((b'ECHO "\\x41\\n\\t\\"\\\\"', b'A\n\t"\\'), (b"ECHO 'it\\'s \\x41'", b"it's \\x41"),
-                           (b"  ECHO   a  ", b"a"), (b'ECHO ""', b""), (b"\tECHO\tb", b"b"), (b'ECHO "\\r\\n$3"', b"\r\n$3")):
+    for line, argument in (
+        (b'ECHO "\\x41\\n\\t\\"\\\\"', b'A\n\t"\\'),
+        (b"ECHO 'it\\'s \\x41'", b"it's \\x41"),
+        (b"  ECHO   a  ", b"a"),
+        (b'ECHO ""', b""),
+        (b"\tECHO\tb", b"b"),
+        (b'ECHO "\\r\\n$3"', b"\r\n$3"),
+    ):
         client.send(line + b"\r\n")
         same(client.read(), bulk(argument), "the reply to %r" % line)
 
@@ -155,7 +184,13 @@ def inline_quotes_and_escapes_are_understood(shop):
 @test(stock=True)
 def inline_and_framed_commands_mix_in_one_write(shop):
     client = shop.client()
-    client.send(b"PING\r\n" + request("SET", "a", "1") + b"GET a\r\n*0\r\n*-1\r\n\r\n" + request("GET", "a") + b"GET\r\n")
+    client.send(
+        b"PING\r\n"
+        + request("SET", "a", "1")
+        + b"GET a\r\n*0\r\n*-1\r\n\r\n"
+        + request("GET", "a")
+        + b"GET\r\n"
+    )
     same(client.read_many(5), [PONG, OK, bulk("1"), bulk("1"), wrong_arity("get")])
 
 
@@ -177,8 +212,10 @@ def an_inline_line_just_below_the_limit_is_taken(shop):
 
 # Fragments
 
+
 def mixed_pipeline(count):
-    """(requests, replies) of every framing there is; keys on all three nodes; starts from no keys."""
+    """(requests, replies) of every framing there is; keys on all three nodes; starts from no
+    keys."""
     keys = [key_on(node, "frag") for node in (0, 1, 2)]
     requests, replies, lengths = [], [], {key: 0 for key in keys}
     for n in range(count):
@@ -197,7 +234,9 @@ def mixed_pipeline(count):
             replies.append(b":%d\r\n" % lengths[key])
         elif kind == 7:
             requests.append(request("NOSUCH", "$3\r\nfoo\r\n"))
-            replies.append(b"-ERR unknown command 'NOSUCH', with args beginning with: '$3  foo  ' \r\n")
+            replies.append(
+                b"-ERR unknown command 'NOSUCH', with args beginning with: '$3  foo  ' \r\n"
+            )
         elif kind == 8:
             requests.append(request("EXISTS", *keys, "none"))
             replies.append(b":%d\r\n" % sum(1 for each in keys if lengths[each]))
@@ -260,15 +299,31 @@ def a_node_whose_replies_come_in_pieces_changes_nothing(fresh):
     client.ask("HSET", keys[2], "f", "v")
     client.ask("XADD", keys[3], "1-1", "f", "v")
     client.ask("SADD", keys[4], "m")
-    commands = (("GET", keys[0]), ("LRANGE", keys[1], 0, -1), ("HGETALL", keys[2]), ("XRANGE", keys[3], "-", "+"),
-                ("SMEMBERS", keys[4]), ("GET", keys[5]), ("INCR", keys[1]), ("STRLEN", keys[0]), ("HGET", keys[2], "no"),
-                ("LRANGE", keys[5], 0, -1), ("EVAL", "return {1,{2,{3,'x'}},{}}", 1, keys[0]))
+    commands = (
+        ("GET", keys[0]),
+        ("LRANGE", keys[1], 0, -1),
+        ("HGETALL", keys[2]),
+        ("XRANGE", keys[3], "-", "+"),
+        ("SMEMBERS", keys[4]),
+        ("GET", keys[5]),
+        ("INCR", keys[1]),
+        ("STRLEN", keys[0]),
+        ("HGET", keys[2], "no"),
+        ("LRANGE", keys[5], 0, -1),
+        ("EVAL", "return {1,{2,{3,'x'}},{}}", 1, keys[0]),
+    )
     for version in ("2", "3"):
         client.ask("HELLO", version)
         whole = client.pipeline(*commands)
         for offset in range(1, max(map(len, whole))):
-            relay.chop = lambda reply, at=offset: (reply[:at], reply[at:]) if at < len(reply) else (reply,)
-            same(client.pipeline(*commands), whole, "RESP%s replies cut at byte %d" % (version, offset))
+            relay.chop = (
+                lambda reply, at=offset: (reply[:at], reply[at:]) if at < len(reply) else (reply,)
+            )
+            same(
+                client.pipeline(*commands),
+                whole,
+                "RESP%s replies cut at byte %d" % (version, offset),
+            )
         relay.chop = lambda reply: [reply[at : at + 1] for at in range(len(reply))]
         same(client.pipeline(*commands), whole, "RESP%s replies one byte at a time" % version)
         relay.chop = None
@@ -276,16 +331,23 @@ def a_node_whose_replies_come_in_pieces_changes_nothing(fresh):
 
 # Kinds of replies
 
+
 @test(stock=True)
 def nested_replies_pass_byte_for_byte(shop):
     client = shop.client()
-    same(client.raw("EVAL", "return {1,{2,{3,'x'}},{}}", 1, "a"),
-         b"*3\r\n:1\r\n*2\r\n:2\r\n*2\r\n:3\r\n$1\r\nx\r\n*0\r\n")
+    same(
+        client.raw("EVAL", "return {1,{2,{3,'x'}},{}}", 1, "a"),
+        b"*3\r\n:1\r\n*2\r\n:2\r\n*2\r\n:3\r\n$1\r\nx\r\n*0\r\n",
+    )
     client.ask("XADD", "x", "1-1", "f", "v", "g", "w")
-    same(client.raw("XRANGE", "x", "-", "+"),
-         array(array(bulk("1-1"), array(bulk("f"), bulk("v"), bulk("g"), bulk("w")))))
+    same(
+        client.raw("XRANGE", "x", "-", "+"),
+        array(array(bulk("1-1"), array(bulk("f"), bulk("v"), bulk("g"), bulk("w")))),
+    )
     client.ask("GEOADD", "k1", "2.17", "41.38", "bcn")
-    place = resp.value(client.raw("GEOSEARCH", "k1", "FROMMEMBER", "bcn", "BYRADIUS", 1, "km", "WITHCOORD"))
+    place = resp.value(
+        client.raw("GEOSEARCH", "k1", "FROMMEMBER", "bcn", "BYRADIUS", 1, "km", "WITHCOORD")
+    )
     same(place[0][0], b"bcn")
     same(len(place[0][1]), 2, "the number of coordinates")
 
@@ -294,12 +356,20 @@ def nested_replies_pass_byte_for_byte(shop):
 def nulls_and_empties_are_kept_apart(shop):
     client = shop.client()
     client.ask("SET", "a", "1")
-    wanted = {"2": (NULL, b"*0\r\n", array(NULL, bulk("1")), b"*0\r\n", b"*0\r\n", b"*-1\r\n"),
-              "3": (b"_\r\n", b"*0\r\n", array(b"_\r\n", bulk("1")), b"%0\r\n", b"~0\r\n", b"_\r\n")}
+    wanted = {
+        "2": (NULL, b"*0\r\n", array(NULL, bulk("1")), b"*0\r\n", b"*0\r\n", b"*-1\r\n"),
+        "3": (b"_\r\n", b"*0\r\n", array(b"_\r\n", bulk("1")), b"%0\r\n", b"~0\r\n", b"_\r\n"),
+    }
     for version, replies in wanted.items():
         client.ask("HELLO", version)
-        got = client.pipeline(("GET", "no"), ("LRANGE", "no", 0, -1), ("MGET", "no", "a"), ("HGETALL", "no"),
-                              ("SMEMBERS", "no"), ("LPOP", "no", 1))
+        got = client.pipeline(
+            ("GET", "no"),
+            ("LRANGE", "no", 0, -1),
+            ("MGET", "no", "a"),
+            ("HGETALL", "no"),
+            ("SMEMBERS", "no"),
+            ("LPOP", "no", 1),
+        )
         same(got, list(replies), "the RESP%s replies" % version)
 
 
@@ -309,7 +379,9 @@ def resp3_types_reach_a_resp3_client_only(shop):
     two.ask("HSET", "bar", "f", "v")
     two.ask("ZADD", "c", "1.5", "m")
     two.ask("SADD", "foo", "m")
-    for _ in range(3):  # By turns, so that connections of the two versions get mixed up if they can be.
+    for _ in range(
+        3
+    ):  # By turns, so that connections of the two versions get mixed up if they can be.
         same(three.raw("HGETALL", "bar"), b"%1\r\n$1\r\nf\r\n$1\r\nv\r\n")
         same(two.raw("HGETALL", "bar"), array(bulk("f"), bulk("v")))
         same(three.raw("ZSCORE", "c", "m"), b",1.5\r\n")
@@ -326,8 +398,13 @@ def resp3_types_reach_a_resp3_client_only(shop):
 def a_change_of_version_inside_a_pipeline_holds_from_there_on(shop):
     client = shop.client()
     client.ask("HSET", "bar", "f", "v")
-    client.send(request("HGETALL", "bar") + request("HELLO", "3") + request("HGETALL", "bar") + request("HELLO", "2")
-                + request("HGETALL", "bar"))
+    client.send(
+        request("HGETALL", "bar")
+        + request("HELLO", "3")
+        + request("HGETALL", "bar")
+        + request("HELLO", "2")
+        + request("HGETALL", "bar")
+    )
     flat = array(bulk("f"), bulk("v"))
     same(client.read(), flat)
     check(client.read().startswith(b"%7\r\n"), "HELLO 3 answers a map of seven")
@@ -344,7 +421,10 @@ def a_reply_nested_two_thousand_deep_harms_nobody(fresh):
     shop.relays[2].on("GET", key, deep)
     client, other = shop.client(), shop.client("other client")
     got = client.raw("GET", key)
-    check(got == deep or got.startswith(b"-"), "either the reply itself or one error, got %r" % got[:80])
+    check(
+        got == deep or got.startswith(b"-"),
+        "either the reply itself or one error, got %r" % got[:80],
+    )
     same(client.raw("PING"), PONG)
     same(other.raw("SET", key_on(2, skip=1), "1"), OK)
     same(other.raw("GET", key_on(2, skip=1)), bulk("1"))
@@ -352,10 +432,22 @@ def a_reply_nested_two_thousand_deep_harms_nobody(fresh):
 
 # Keys and values of any bytes
 
+
 @test(stock=True)
 def keys_and_values_may_hold_any_bytes(shop):
     client = shop.client()
-    keys = (b"", b"\0", b"\x00\xff\r\n", b"k" * 65536, b"$3\r\nfoo\r\n", bytes(range(256)), b"{", b"}", b"{}", b" ")
+    keys = (
+        b"",
+        b"\0",
+        b"\x00\xff\r\n",
+        b"k" * 65536,
+        b"$3\r\nfoo\r\n",
+        bytes(range(256)),
+        b"{",
+        b"}",
+        b"{}",
+        b" ",
+    )
     for key in keys:
         for text in (b"", b"\r\n", key, b"*1\r\n$4\r\nPING\r\n", b"\0" * 100):
             same(client.raw("SET", key, text), OK, "SET of %r" % key[:30])
@@ -367,11 +459,37 @@ def keys_and_values_may_hold_any_bytes(shop):
 
 
 KEY_SLOTS = {
-    b"{}abc": 5980, b"a{}b{c}d": 8147, b"foo{}{bar}": 8363, b"{{b}}": 6215, b"foo{{bar}}zap": 4015, b"foo{bar}{zap}": 5061,
-    b"}{abc": 15680, b"{abc": 444, b"A}B{C": 7939, b"a{'1':{'i32':1}}": 5540, b"": 0, b"\0": 0, b"\x00\xff\r\n": 6261,
-    b"bar": 5061, b"b": 3300, b"{b}1": 3300, b"k2": 449, b"hello": 866, b"c": 7365, b"counter": 6680,
-    b"user:{42}:name": 8000, b"h:{}": 9708, b"foo": 12182, b"a": 15495, b"{a}1": 15495, b"k1": 12706, b"list": 12291,
-    b"queue": 13011, b"x": 16287, b"123456789": 12739}
+    b"{}abc": 5980,
+    b"a{}b{c}d": 8147,
+    b"foo{}{bar}": 8363,
+    b"{{b}}": 6215,
+    b"foo{{bar}}zap": 4015,
+    b"foo{bar}{zap}": 5061,
+    b"}{abc": 15680,
+    b"{abc": 444,
+    b"A}B{C": 7939,
+    b"a{'1':{'i32':1}}": 5540,
+    b"": 0,
+    b"\0": 0,
+    b"\x00\xff\r\n": 6261,
+    b"bar": 5061,
+    b"b": 3300,
+    b"{b}1": 3300,
+    b"k2": 449,
+    b"hello": 866,
+    b"c": 7365,
+    b"counter": 6680,
+    b"user:{42}:name": 8000,
+    b"h:{}": 9708,
+    b"foo": 12182,
+    b"a": 15495,
+    b"{a}1": 15495,
+    b"k1": 12706,
+    b"list": 12291,
+    b"queue": 13011,
+    b"x": 16287,
+    b"123456789": 12739,
+}
 
 
 @test(stock=True)
@@ -393,6 +511,7 @@ def every_key_lands_on_the_owner_of_its_slot_and_nowhere_else(shop):
 
 
 # The end of a connection
+
 
 @test(stock=True)
 def quit_answers_and_closes_and_what_follows_is_ignored(shop):
@@ -424,8 +543,10 @@ def clients_that_vanish_in_the_middle_leave_the_others_alone(shop):
     keys = [key_on(node) for node in (0, 1, 2)]
     for round_ in range(100):
         leaver = shop.client("leaver")
-        leaver.send(b"".join(request("SET", key, "leaver%d" % round_) + request("GET", key) for key in keys)
-                    + request("GET", keys[0])[: round_ % 20])
+        leaver.send(
+            b"".join(request("SET", key, "leaver%d" % round_) + request("GET", key) for key in keys)
+            + request("GET", keys[0])[: round_ % 20]
+        )
         leaver.close()
         mine = "mine%d" % round_
         got = steady.pipeline(*(("ECHO", mine), ("SET", "own" + mine, mine), ("GET", "own" + mine)))
@@ -441,7 +562,14 @@ def authentication_in_the_middle_of_a_pipeline_drops_no_reply(shop):
     error(got[1], "ERR AUTH <password> called without any password configured for the default user")
     same(got[2], bulk("1"))
     got = client.pipeline(("GET", "a"), ("AUTH", "nobody", "bad"), ("GET", "a"))
-    same(got, [bulk("1"), b"-WRONGPASS invalid username-password pair or user is disabled.\r\n", bulk("1")])
+    same(
+        got,
+        [
+            bulk("1"),
+            b"-WRONGPASS invalid username-password pair or user is disabled.\r\n",
+            bulk("1"),
+        ],
+    )
 
 
 @test(stock=True)
@@ -458,18 +586,28 @@ def a_request_of_many_arguments_is_taken(shop):
 def passwords_and_sizes_are_checked_before_authentication(fresh):
     shop = fresh(config={"listen": {"password": "sesame"}}, start=False)
     shop.start(wait_nodes=False)
-    for data, words in ((b"*11\r\n", b"unauthenticated multibulk length"),
-                        (b"*2\r\n$3\r\nGET\r\n$16385\r\n", b"unauthenticated bulk length")):
+    for data, words in (
+        (b"*11\r\n", b"unauthenticated multibulk length"),
+        (b"*2\r\n$3\r\nGET\r\n$16385\r\n", b"unauthenticated bulk length"),
+    ):
         same(talk(shop, data), b"-ERR Protocol error: " + words + b"\r\n")
     client = shop.client()
     same(client.raw("GET", "a"), b"-NOAUTH Authentication required.\r\n")
     same(client.raw("PING"), b"-NOAUTH Authentication required.\r\n")
-    same(client.raw("AUTH", "wrong"), b"-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+    same(
+        client.raw("AUTH", "wrong"),
+        b"-WRONGPASS invalid username-password pair or user is disabled.\r\n",
+    )
     same(client.raw("AUTH", "sesame"), OK)
     same(client.raw("PING"), PONG)
     other = shop.client()
-    error(other.raw("HELLO", "3"), "NOAUTH HELLO must be called with the client already authenticated")
-    check(other.raw("HELLO", "3", "AUTH", "default", "sesame", "SETNAME", "n").startswith(b"%7\r\n"), "HELLO 3 AUTH works")
+    error(
+        other.raw("HELLO", "3"), "NOAUTH HELLO must be called with the client already authenticated"
+    )
+    check(
+        other.raw("HELLO", "3", "AUTH", "default", "sesame", "SETNAME", "n").startswith(b"%7\r\n"),
+        "HELLO 3 AUTH works",
+    )
     same(other.raw("CLIENT", "GETNAME"), bulk("n"))
     same(talk(shop, request("QUIT")), OK)
     same(shop.at(0).raw("CLUSTER", "SLOTS"), b"-NOAUTH Authentication required.\r\n")

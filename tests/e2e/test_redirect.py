@@ -1,7 +1,7 @@
 """Redirect endpoints: what cluster-aware clients read, follow and rely on."""
 import topology
 
-from harness import processes, resp
+from harness import processes
 from harness.check import check, error, eventually, has, lacks, same
 from harness.resp import array, as_map, bulk, slot_of
 from harness.servers import RedisServer
@@ -20,6 +20,7 @@ def moved(shop, key):
 
 # Served or redirected
 
+
 @test(stock=True)
 def a_key_is_served_by_its_owner_and_redirected_by_the_others(shop):
     for key in ("foo", "bar", "c", "", b"\0", b"\x00\xff\r\n", "{a}1", "user:{42}:name", "h:{}"):
@@ -29,7 +30,11 @@ def a_key_is_served_by_its_owner_and_redirected_by_the_others(shop):
                 same(client.raw("SET", key, "v"), OK)
                 same(client.raw("GET", key), bulk("v"))
             else:
-                same(client.raw("SET", key, "wrong"), moved(shop, key), "SET %r at node %d" % (key, place))
+                same(
+                    client.raw("SET", key, "wrong"),
+                    moved(shop, key),
+                    "SET %r at node %d" % (key, place),
+                )
                 same(client.raw("GET", key), moved(shop, key), "GET %r at node %d" % (key, place))
 
 
@@ -43,20 +48,48 @@ def moved_agrees_with_the_map_for_a_thousand_keys(shop):
         mine = b"%s:%d" % (shop.endpoint(place)[0].encode(), shop.endpoint(place)[1])
         for key, got in zip(keys, shop.at(place).pipeline(*[("GET", key) for key in keys])):
             owner = where[slot_of(key)]
-            same(got, NULL if owner == mine else b"-MOVED %d %s\r\n" % (slot_of(key), owner), "GET %s" % key)
+            same(
+                got,
+                NULL if owner == mine else b"-MOVED %d %s\r\n" % (slot_of(key), owner),
+                "GET %s" % key,
+            )
 
 
 @test(stock=True)
 def every_keyed_command_is_redirected_the_same(shop):
     client, key = shop.at(0), key_on(2)
-    for args in (("MGET", key), ("MSET", key, 1), ("DEL", key), ("EXISTS", key, key), ("TOUCH", key), ("UNLINK", key),
-                 ("EVAL", "return 1", 1, key), ("EVALSHA", "f" * 40, 1, key), ("EVAL_RO", "return 1", 1, key),
-                 ("FCALL", "f", 1, key), ("XADD", key, "*", "f", "v"), ("XREAD", "COUNT", 1, "STREAMS", key, 0),
-                 ("XREADGROUP", "GROUP", "streams", "c", "STREAMS", key, ">"), ("XGROUP", "CREATE", key, "g", "$", "MKSTREAM"),
-                 ("XINFO", "STREAM", key), ("OBJECT", "ENCODING", key), ("MEMORY", "USAGE", key), ("SORT", key),
-                 ("ZUNIONSTORE", key, 1, key), ("ZADD", key, 1, "m"), ("LMPOP", 1, key, "LEFT"), ("PFCOUNT", key),
-                 ("GEOADD", key, 1, 1, "m"), ("BITFIELD", key, "GET", "u4", 0), ("DUMP", key), ("TYPE", key),
-                 ("SET", key, "x", "EX", 10), ("RENAME", key, key), ("COPY", key, key), ("SINTERCARD", 1, key)):
+    for args in (
+        ("MGET", key),
+        ("MSET", key, 1),
+        ("DEL", key),
+        ("EXISTS", key, key),
+        ("TOUCH", key),
+        ("UNLINK", key),
+        ("EVAL", "return 1", 1, key),
+        ("EVALSHA", "f" * 40, 1, key),
+        ("EVAL_RO", "return 1", 1, key),
+        ("FCALL", "f", 1, key),
+        ("XADD", key, "*", "f", "v"),
+        ("XREAD", "COUNT", 1, "STREAMS", key, 0),
+        ("XREADGROUP", "GROUP", "streams", "c", "STREAMS", key, ">"),
+        ("XGROUP", "CREATE", key, "g", "$", "MKSTREAM"),
+        ("XINFO", "STREAM", key),
+        ("OBJECT", "ENCODING", key),
+        ("MEMORY", "USAGE", key),
+        ("SORT", key),
+        ("ZUNIONSTORE", key, 1, key),
+        ("ZADD", key, 1, "m"),
+        ("LMPOP", 1, key, "LEFT"),
+        ("PFCOUNT", key),
+        ("GEOADD", key, 1, 1, "m"),
+        ("BITFIELD", key, "GET", "u4", 0),
+        ("DUMP", key),
+        ("TYPE", key),
+        ("SET", key, "x", "EX", 10),
+        ("RENAME", key, key),
+        ("COPY", key, key),
+        ("SINTERCARD", 1, key),
+    ):
         same(client.raw(*args), moved(shop, key), "the reply to %s" % (args,))
 
 
@@ -64,9 +97,19 @@ def every_keyed_command_is_redirected_the_same(shop):
 def keys_of_two_slots_are_crossslot_before_they_are_moved(shop):
     foreign, own = key_on(2), key_on(0)
     client = shop.at(0)
-    for args in (("MGET", own, foreign), ("MGET", foreign, key_on(1)), ("MSET", own, 1, foreign, 2), ("DEL", foreign, key_on(1)),
-                 ("EXISTS", own, foreign), ("UNLINK", own, foreign), ("TOUCH", own, foreign), ("SINTER", own, foreign),
-                 ("RENAME", foreign, own), ("EVAL", "return 1", 2, own, foreign), ("MGET", own, key_on(0, skip=1))):
+    for args in (
+        ("MGET", own, foreign),
+        ("MGET", foreign, key_on(1)),
+        ("MSET", own, 1, foreign, 2),
+        ("DEL", foreign, key_on(1)),
+        ("EXISTS", own, foreign),
+        ("UNLINK", own, foreign),
+        ("TOUCH", own, foreign),
+        ("SINTER", own, foreign),
+        ("RENAME", foreign, own),
+        ("EVAL", "return 1", 2, own, foreign),
+        ("MGET", own, key_on(0, skip=1)),
+    ):
         same(client.raw(*args), CROSSSLOT, "the reply to %s" % (args,))
     tag = "{%s}" % own
     same(client.raw("MSET", tag + "1", 1, tag + "2", 2), OK)
@@ -78,28 +121,52 @@ def errors_of_form_come_before_the_redirect(shop):
     client, key = shop.at(0), key_on(2)
     same(client.raw("GET"), b"-ERR wrong number of arguments for 'get' command\r\n")
     same(client.raw("GET", key, key), b"-ERR wrong number of arguments for 'get' command\r\n")
-    error(client.raw("NOSUCH", key), "ERR unknown command 'NOSUCH', with args beginning with: '%s' " % key)
+    error(
+        client.raw("NOSUCH", key),
+        "ERR unknown command 'NOSUCH', with args beginning with: '%s' " % key,
+    )
 
 
 @test(stock=True)
 def pipelines_mix_served_redirected_and_keyless_in_order(shop):
     client = shop.at(1)
     own, foreign = key_on(1), key_on(0)
-    got = client.pipeline(*[("SET", own, n) if n % 4 == 0 else ("GET", foreign) if n % 4 == 1 else ("ECHO", n) if n % 4 == 2
-                            else ("GET", own) for n in range(400)])
-    wanted = [OK if n % 4 == 0 else moved(shop, foreign) if n % 4 == 1 else bulk(n) if n % 4 == 2 else bulk(n - 3)
-              for n in range(400)]
+    got = client.pipeline(
+        *[
+            ("SET", own, n)
+            if n % 4 == 0
+            else ("GET", foreign)
+            if n % 4 == 1
+            else ("ECHO", n)
+            if n % 4 == 2
+            else ("GET", own)
+            for n in range(400)
+        ]
+    )
+    wanted = [
+        OK
+        if n % 4 == 0
+        else moved(shop, foreign)
+        if n % 4 == 1
+        else bulk(n)
+        if n % 4 == 2
+        else bulk(n - 3)
+        for n in range(400)
+    ]
     same(got, wanted)
 
 
 # The map
 
+
 @test(stock=True)
 def cluster_slots_is_well_formed_and_complete(shop):
     reply = shop.at(0).ask("CLUSTER", "SLOTS")
     ranges = topology.from_slots(reply)
-    same([(first, last, port) for first, last, (_, _, port) in ranges],
-         [(*RANGES[place], shop.endpoint(place)[1]) for place in EVERY])
+    same(
+        [(first, last, port) for first, last, (_, _, port) in ranges],
+        [(*RANGES[place], shop.endpoint(place)[1]) for place in EVERY],
+    )
     for entry in reply:
         for node in entry[2:]:
             same(len(node), 4, "host, port, id, metadata")
@@ -113,11 +180,18 @@ def slots_shards_and_nodes_say_the_same_in_both_protocols_at_every_endpoint(shop
         for version in ("2", "3"):
             client = shop.at(place)
             client.ask("HELLO", version)
-            for read, args in ((topology.from_slots, ("CLUSTER", "SLOTS")), (topology.from_shards, ("CLUSTER", "SHARDS")),
-                               (topology.from_nodes, ("CLUSTER", "NODES"))):
+            for read, args in (
+                (topology.from_slots, ("CLUSTER", "SLOTS")),
+                (topology.from_shards, ("CLUSTER", "SHARDS")),
+                (topology.from_nodes, ("CLUSTER", "NODES")),
+            ):
                 seen.append((read(client.ask(*args)), " ".join(args), place, version))
     for ranges, what, place, version in seen:
-        same(ranges, seen[0][0], "%s of node %d in RESP%s, against CLUSTER SLOTS of node 0," % (what, place, version))
+        same(
+            ranges,
+            seen[0][0],
+            "%s of node %d in RESP%s, against CLUSTER SLOTS of node 0," % (what, place, version),
+        )
 
 
 @test
@@ -154,11 +228,21 @@ def cluster_info_says_that_all_is_well(shop):
         text = shop.at(place).ask("CLUSTER", "INFO")
         check(text.startswith(b"cluster_state:ok\r\n"), "CLUSTER INFO begins with cluster_state:ok")
         fields = topology.info_fields(text)
-        for field, wanted in (("cluster_slots_assigned", "16384"), ("cluster_slots_ok", "16384"), ("cluster_slots_pfail", "0"),
-                              ("cluster_slots_fail", "0"), ("cluster_known_nodes", "3"), ("cluster_size", "3")):
+        for field, wanted in (
+            ("cluster_slots_assigned", "16384"),
+            ("cluster_slots_ok", "16384"),
+            ("cluster_slots_pfail", "0"),
+            ("cluster_slots_fail", "0"),
+            ("cluster_known_nodes", "3"),
+            ("cluster_size", "3"),
+        ):
             same(fields[field], wanted, field)
-        for field in ("cluster_current_epoch", "cluster_my_epoch", "cluster_stats_messages_sent",
-                      "cluster_stats_messages_received"):
+        for field in (
+            "cluster_current_epoch",
+            "cluster_my_epoch",
+            "cluster_stats_messages_sent",
+            "cluster_stats_messages_received",
+        ):
             check(fields[field].isdigit(), "%s is a number" % field)
     check(shop.at(0).hello3().raw("CLUSTER", "INFO").startswith(b"="), "RESP3: a verbatim string")
     check(shop.at(0).hello3().raw("CLUSTER", "NODES").startswith(b"="), "RESP3: a verbatim string")
@@ -192,10 +276,18 @@ def the_smaller_cluster_commands_are_answered(shop):
     check(len(client.ask("CLUSTER", "HELP")) > 10, "CLUSTER HELP has lines")
     same(client.raw("CLUSTER", "REPLICAS", mine), b"*0\r\n")
     same(client.raw("CLUSTER", "SLAVES", mine), b"*0\r\n")
-    same(client.raw("CLUSTER", "NOSUCH"), b"-ERR unknown subcommand 'NOSUCH'. Try CLUSTER HELP.\r\n")
+    same(
+        client.raw("CLUSTER", "NOSUCH"), b"-ERR unknown subcommand 'NOSUCH'. Try CLUSTER HELP.\r\n"
+    )
     same(client.raw("CLUSTER"), b"-ERR wrong number of arguments for 'cluster' command\r\n")
-    same(client.raw("CLUSTER", "SLOTS", "x"), b"-ERR wrong number of arguments for 'cluster|slots' command\r\n")
-    same(client.raw("CLUSTER", "KEYSLOT"), b"-ERR wrong number of arguments for 'cluster|keyslot' command\r\n")
+    same(
+        client.raw("CLUSTER", "SLOTS", "x"),
+        b"-ERR wrong number of arguments for 'cluster|slots' command\r\n",
+    )
+    same(
+        client.raw("CLUSTER", "KEYSLOT"),
+        b"-ERR wrong number of arguments for 'cluster|keyslot' command\r\n",
+    )
     same(client.raw("cluster", "keyslot", "foo"), b":12182\r\n")
 
 
@@ -209,15 +301,23 @@ def keys_in_a_slot_are_counted_and_listed(shop):
     same(client.raw("CLUSTER", "GETKEYSINSLOT", slot, 10), b"*0\r\n")
     for name in names:
         client.ask("SET", name, 1)
-    client.ask("MSET", *[part for n in range(50) for part in ("{%s}x%d" % (key_on(0, skip=1), n), 1)])
+    client.ask(
+        "MSET", *[part for n in range(50) for part in ("{%s}x%d" % (key_on(0, skip=1), n), 1)]
+    )
     same(client.raw("CLUSTER", "COUNTKEYSINSLOT", slot), b":20\r\n")
-    same(sorted(client.ask("CLUSTER", "GETKEYSINSLOT", slot, 100)), sorted(name.encode() for name in names))
+    same(
+        sorted(client.ask("CLUSTER", "GETKEYSINSLOT", slot, 100)),
+        sorted(name.encode() for name in names),
+    )
     same(len(client.ask("CLUSTER", "GETKEYSINSLOT", slot, 7)), 7)
     same(client.raw("CLUSTER", "COUNTKEYSINSLOT", 16384), b"-ERR Invalid slot\r\n")
     same(client.raw("CLUSTER", "COUNTKEYSINSLOT", -1), b"-ERR Invalid slot\r\n")
     error(client.raw("CLUSTER", "COUNTKEYSINSLOT", "x"), "ERR")
     error(client.raw("CLUSTER", "GETKEYSINSLOT", slot, -1), "ERR")
-    same(client.pipeline(("CLUSTER", "COUNTKEYSINSLOT", slot), ("PING",), ("SET", key, 1)), [b":20\r\n", PONG, OK])
+    same(
+        client.pipeline(("CLUSTER", "COUNTKEYSINSLOT", slot), ("PING",), ("SET", key, 1)),
+        [b":20\r\n", PONG, OK],
+    )
 
 
 @test
@@ -235,16 +335,30 @@ def counting_the_keys_of_a_slot_is_refused_on_a_huge_node(fresh):
 def the_writing_half_of_cluster_is_refused_with_the_way_to_do_it(shop):
     client = shop.at(0)
     before = client.raw("CLUSTER", "SLOTS")
-    for args in (("ADDSLOTS", 1), ("ADDSLOTSRANGE", 1, 2), ("DELSLOTS", 1), ("DELSLOTSRANGE", 1, 2), ("FLUSHSLOTS",),
-                 ("SETSLOT", 1, "NODE", "f" * 40), ("MEET", "127.0.0.1", 1), ("FORGET", "f" * 40), ("FAILOVER",),
-                 ("REPLICATE", "f" * 40), ("RESET",), ("RESET", "HARD"), ("BUMPEPOCH",), ("SAVECONFIG",),
-                 ("SET-CONFIG-EPOCH", 1)):
+    for args in (
+        ("ADDSLOTS", 1),
+        ("ADDSLOTSRANGE", 1, 2),
+        ("DELSLOTS", 1),
+        ("DELSLOTSRANGE", 1, 2),
+        ("FLUSHSLOTS",),
+        ("SETSLOT", 1, "NODE", "f" * 40),
+        ("MEET", "127.0.0.1", 1),
+        ("FORGET", "f" * 40),
+        ("FAILOVER",),
+        ("REPLICATE", "f" * 40),
+        ("RESET",),
+        ("RESET", "HARD"),
+        ("BUMPEPOCH",),
+        ("SAVECONFIG",),
+        ("SET-CONFIG-EPOCH", 1),
+    ):
         got = client.raw("CLUSTER", *args)
         error(got, "ERR", "slotctl", what="the reply to CLUSTER %s" % (args,))
     same(client.raw("CLUSTER", "SLOTS"), before)
 
 
 # One endpoint, one node
+
 
 @test(stock=True)
 def keyless_commands_mean_this_node_alone(shop):
@@ -289,8 +403,15 @@ def hello_and_info_say_cluster(shop):
         same(as_map(client.ask("HELLO", 3))["mode"], b"cluster")
         same(as_map(client.ask("HELLO", 2))["role"], b"master")
         text = client.ask("INFO")
-        has(text, "redis_mode:cluster", "cluster_enabled:1", "role:master", "loading:0",
-            "tcp_port:%d" % shop.endpoint(place)[1], what="INFO at node %d" % place)
+        has(
+            text,
+            "redis_mode:cluster",
+            "cluster_enabled:1",
+            "role:master",
+            "loading:0",
+            "tcp_port:%d" % shop.endpoint(place)[1],
+            what="INFO at node %d" % place,
+        )
         has(client.ask("INFO", "cluster"), "cluster_enabled:1")
         lacks(client.ask("INFO", "cluster"), "redis_version")
 
@@ -299,12 +420,18 @@ def hello_and_info_say_cluster(shop):
 def readonly_readwrite_and_asking_are_ok(shop):
     client = shop.at(0)
     same(client.pipeline(("READONLY",), ("READWRITE",), ("ASKING",), ("PING",)), [OK, OK, OK, PONG])
-    same(client.pipeline(("READONLY",), ("GET", key_on(0)), ("GET", key_on(1)), ("SET", key_on(0), 1)),
-         [OK, NULL, moved(shop, key_on(1)), OK])
+    same(
+        client.pipeline(
+            ("READONLY",), ("GET", key_on(0)), ("GET", key_on(1)), ("SET", key_on(0), 1)
+        ),
+        [OK, NULL, moved(shop, key_on(1)), OK],
+    )
     same(client.raw("ASKING"), OK)
     same(client.raw("GET", key_on(0)), bulk(1))
-    same(client.pipeline(("ASKING",), ("GET", key_on(1)), ("GET", key_on(1))),
-         [OK, moved(shop, key_on(1)), moved(shop, key_on(1))])
+    same(
+        client.pipeline(("ASKING",), ("GET", key_on(1)), ("GET", key_on(1))),
+        [OK, moved(shop, key_on(1)), moved(shop, key_on(1))],
+    )
 
 
 @test(stock=True)
@@ -331,9 +458,18 @@ def the_command_table_is_there_in_both_protocols(shop):
 def an_endpoint_never_shows_the_servers_behind_it(shop):
     for place in EVERY:
         client = shop.at(place)
-        for args in (("CLUSTER", "SLOTS"), ("CLUSTER", "SHARDS"), ("CLUSTER", "NODES"), ("GET", key_on((place + 1) % 3))):
+        for args in (
+            ("CLUSTER", "SLOTS"),
+            ("CLUSTER", "SHARDS"),
+            ("CLUSTER", "NODES"),
+            ("GET", key_on((place + 1) % 3)),
+        ):
             for node in shop.nodes:
-                lacks(client.raw(*args), ":%d" % node.port if args[0] == "GET" else str(node.port), what=str(args))
+                lacks(
+                    client.raw(*args),
+                    ":%d" % node.port if args[0] == "GET" else str(node.port),
+                    what=str(args),
+                )
 
 
 @test
@@ -348,6 +484,7 @@ def the_proxy_s_own_keys_are_refused_at_endpoints_too(shop):
 
 # Announced addresses
 
+
 @test
 def announce_replaces_the_endpoint_in_all_that_clients_read(fresh):
     def announce(config):
@@ -358,8 +495,11 @@ def announce_replaces_the_endpoint_in_all_that_clients_read(fresh):
     client = shop.at(0)
     same(client.raw("GET", "foo"), b"-MOVED 12182 shop-2.example.net:7002\r\n")
     wanted = [("shop-%d.example.net" % place, 7000 + place) for place in EVERY]
-    for read, args in ((topology.from_slots, ("CLUSTER", "SLOTS")), (topology.from_shards, ("CLUSTER", "SHARDS")),
-                       (topology.from_nodes, ("CLUSTER", "NODES"))):
+    for read, args in (
+        (topology.from_slots, ("CLUSTER", "SLOTS")),
+        (topology.from_shards, ("CLUSTER", "SHARDS")),
+        (topology.from_nodes, ("CLUSTER", "NODES")),
+    ):
         same([who[1:] for _, _, who in read(client.ask(*args))], wanted, " ".join(args))
 
 
@@ -406,7 +546,9 @@ def the_state_stays_ok_while_a_node_is_down(fresh):
     shop = fresh()
     shop.node(2).kill()
     client = shop.client()
-    eventually(lambda: client.raw("GET", "foo").startswith(b"-CLUSTERDOWN"), 5, "the node is seen as down")
+    eventually(
+        lambda: client.raw("GET", "foo").startswith(b"-CLUSTERDOWN"), 5, "the node is seen as down"
+    )
     at = shop.at(0)
     check(at.ask("CLUSTER", "INFO").startswith(b"cluster_state:ok\r\n"), "cluster_state:ok")
     same(at.raw("GET", "foo"), moved(shop, "foo"))
@@ -418,9 +560,12 @@ def the_state_stays_ok_while_a_node_is_down(fresh):
 
 # Tools that follow redirects by themselves
 
+
 @test(stock=True)
 def redis_cli_c_follows_every_redirect(shop):
-    script = "".join("SET key:%d %d\n" % (n, n) for n in range(60)) + "".join("GET key:%d\n" % n for n in range(60))
+    script = "".join("SET key:%d %d\n" % (n, n) for n in range(60)) + "".join(
+        "GET key:%d\n" % n for n in range(60)
+    )
     got = processes.run(["redis-cli", "-c", "-p", str(shop.endpoint(0)[1])], stdin=script)
     same(got.returncode, 0, "redis-cli's exit status: " + got.stderr)
     lines = [line for line in got.stdout.splitlines() if not line.startswith("-> Redirected")]
@@ -430,8 +575,12 @@ def redis_cli_c_follows_every_redirect(shop):
 @test(stock=True)
 def redis_cli_finds_the_cluster_consistent(shop):
     got = processes.run(["redis-cli", "--cluster", "check", "127.0.0.1:%d" % shop.endpoint(1)[1]])
-    has(got.stdout, "[OK] All nodes agree about slots configuration.", "[OK] All 16384 slots covered.",
-        what="redis-cli --cluster check")
+    has(
+        got.stdout,
+        "[OK] All nodes agree about slots configuration.",
+        "[OK] All 16384 slots covered.",
+        what="redis-cli --cluster check",
+    )
     same(got.returncode, 0, "its exit status, after " + got.stdout)
     got = processes.run(["redis-cli", "--cluster", "info", "127.0.0.1:%d" % shop.endpoint(1)[1]])
     has(got.stdout, "[OK] 0 keys in 3 masters.", what="redis-cli --cluster info")
@@ -439,13 +588,34 @@ def redis_cli_finds_the_cluster_consistent(shop):
 
 @test(stock=True)
 def redis_benchmark_runs_in_cluster_mode(shop):
-    got = processes.run(["redis-benchmark", "--cluster", "-p", str(shop.endpoint(0)[1]), "-t", "set,get,incr,lpush", "-n", "4000",
-                         "-c", "10", "-P", "4", "-q"], timeout=25)
+    got = processes.run(
+        [
+            "redis-benchmark",
+            "--cluster",
+            "-p",
+            str(shop.endpoint(0)[1]),
+            "-t",
+            "set,get,incr,lpush",
+            "-n",
+            "4000",
+            "-c",
+            "10",
+            "-P",
+            "4",
+            "-q",
+        ],
+        timeout=25,
+    )
     same(got.returncode, 0, "its exit status: " + got.stderr)
     output = got.stdout.replace("\r", "\n")
     for name in ("SET:", "GET:", "INCR:", "LPUSH:"):
-        check(any(line.startswith(name) and "requests per second" in line for line in output.split("\n")),
-              "no result for %s in %r" % (name, output[-400:]))
+        check(
+            any(
+                line.startswith(name) and "requests per second" in line
+                for line in output.split("\n")
+            ),
+            "no result for %s in %r" % (name, output[-400:]),
+        )
     lacks(output + got.stderr, "rror", what="its output")
     total = sum(shop.at(place).ask("DBSIZE") for place in EVERY)
     check(total > 0, "it left keys")

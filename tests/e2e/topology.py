@@ -1,4 +1,5 @@
-"""What CLUSTER SLOTS, SHARDS, NODES and INFO say, read strictly into one shape that can be compared."""
+"""What CLUSTER SLOTS, SHARDS, NODES and INFO say, read strictly into one shape that can be
+compared."""
 import re
 
 from harness import resp
@@ -17,7 +18,8 @@ def good_id(text):
 
 
 def covered(ranges):
-    """Ranges (first, last, owner) that cover every slot once, merged where one owner's ranges touch."""
+    """Ranges (first, last, owner) that cover every slot once, merged where one owner's ranges
+    touch."""
     following, merged = 0, []
     for first, last, owner in sorted(ranges):
         same(first, following, "the first slot of a range (no gap, no overlap)")
@@ -37,8 +39,14 @@ def from_slots(reply):
     for entry in reply:
         check(len(entry) >= 3, "a range without an owner: %r" % (entry,))
         for node in entry[2:]:
-            check(len(node) in (3, 4), "a node of CLUSTER SLOTS has host, port, id and metadata: %r" % (node,))
-            check(isinstance(node[0], bytes) and isinstance(node[1], int), "host and port: %r" % (node,))
+            check(
+                len(node) in (3, 4),
+                "a node of CLUSTER SLOTS has host, port, id and metadata: %r" % (node,),
+            )
+            check(
+                isinstance(node[0], bytes) and isinstance(node[1], int),
+                "host and port: %r" % (node,),
+            )
             good_host(node[0].decode())
             good_id(node[2].decode())
             check(0 < node[1] < 65536, "a port is %r" % node[1])
@@ -61,8 +69,13 @@ def from_shards(reply):
                 check(field in node, "a node of CLUSTER SHARDS lacks %s: %r" % (field, node))
             check("port" in node or "tls-port" in node, "a node of CLUSTER SHARDS lacks its port")
             check(node["role"] in (b"master", b"replica"), "role is %r" % node["role"])
-            check(node["health"] in (b"online", b"fail", b"loading"), "health is %r" % node["health"])
-            check(isinstance(node["replication-offset"], int), "replication-offset is %r" % node["replication-offset"])
+            check(
+                node["health"] in (b"online", b"fail", b"loading"), "health is %r" % node["health"]
+            )
+            check(
+                isinstance(node["replication-offset"], int),
+                "replication-offset is %r" % node["replication-offset"],
+            )
             good_id(node["id"].decode())
             good_host(node["endpoint"].decode())
             good_host(node["ip"].decode())
@@ -81,14 +94,19 @@ class NodesLine:
         good_id(self.id)
         host_port, at, bus = address.partition("@")
         host, _, port = host_port.rpartition(":")
-        check(at and host and port.isdigit() and bus.split(",")[0].isdigit(), "an address is %r" % address)
+        check(
+            at and host and port.isdigit() and bus.split(",")[0].isdigit(),
+            "an address is %r" % address,
+        )
         check(int(bus.split(",")[0]) < 65536, "the bus port is %r" % bus)
         good_host(host)
         self.host, self.port = host, int(port)
         self.flags = flags.split(",")
         check("master" in self.flags or "slave" in self.flags, "flags are %r" % flags)
         check("noaddr" not in self.flags and "handshake" not in self.flags, "flags are %r" % flags)
-        check(self.master == "-" or HEX40.match(self.master), "the master field is %r" % self.master)
+        check(
+            self.master == "-" or HEX40.match(self.master), "the master field is %r" % self.master
+        )
         for number in fields[4:7]:
             check(number.isdigit(), "ping, pong and epoch are numbers: %r" % line)
         self.epoch = int(fields[6])
@@ -114,7 +132,9 @@ def nodes_lines(text):
 
 
 def from_nodes(text):
-    return covered([(first, last, line.who) for line in nodes_lines(text) for first, last in line.ranges])
+    return covered(
+        [(first, last, line.who) for line in nodes_lines(text) for first, last in line.ranges]
+    )
 
 
 def info_fields(text):

@@ -28,7 +28,10 @@ def difference(got, wanted):
     at = next((i for i in range(length) if got[i] != wanted[i]), length)
     start = max(0, at - 40)
     return "they part at byte %d: got …%r, wanted …%r" % (
-        at, bytes(got[start : at + 60]), bytes(wanted[start : at + 60]))
+        at,
+        bytes(got[start : at + 60]),
+        bytes(wanted[start : at + 60]),
+    )
 
 
 def check(claim, words):
@@ -40,14 +43,21 @@ def same(got, wanted, what="the reply"):
     if got == wanted:
         return
     text = "%s is wrong\n     got    %s\n     wanted %s" % (what, shown(got), shown(wanted))
-    if isinstance(got, (bytes, bytearray)) and isinstance(wanted, (bytes, bytearray)) and len(wanted) > 80:
+    if (
+        isinstance(got, (bytes, bytearray))
+        and isinstance(wanted, (bytes, bytearray))
+        and len(wanted) > 80
+    ):
         text += "\n     " + difference(got, wanted)
     raise Failure(text)
 
 
 def one_of(got, choices, what="the reply"):
     if got not in choices:
-        raise Failure("%s is wrong\n     got    %s\n     wanted one of %s" % (what, shown(got), shown(choices)))
+        raise Failure(
+            "%s is wrong\n     got    %s\n     wanted one of %s"
+            % (what, shown(got), shown(choices))
+        )
 
 
 def has(text, *parts, what="the text"):
@@ -68,16 +78,23 @@ def lacks(text, *parts, what="the text"):
 
 
 def error(raw, word="", *parts, what="the reply"):
-    """The raw reply is an error that begins with `word` and contains every part, whatever the case."""
+    """The raw reply is an error that begins with `word` and contains every part, whatever the
+    case."""
     if not raw.startswith(b"-" + resp.to_bytes(word)):
-        raise Failure("%s should be an error that begins with %r\n     got %s" % (what, "-" + word, shown(raw)))
+        raise Failure(
+            "%s should be an error that begins with %r\n     got %s"
+            % (what, "-" + word, shown(raw))
+        )
     for part in parts:
         if resp.to_bytes(part).lower() not in raw.lower():
-            raise Failure("%s should be an error that contains %r\n     got %s" % (what, part, shown(raw)))
+            raise Failure(
+                "%s should be an error that contains %r\n     got %s" % (what, part, shown(raw))
+            )
 
 
 def eventually(claim, seconds, words):
-    """Asks until `claim()` is true and returns what it said; fails in words once the time is over."""
+    """Asks until `claim()` is true and returns what it said; fails in words once the time is
+    over."""
     deadline = time.monotonic() + seconds
     while True:
         last = claim()

@@ -1,4 +1,5 @@
-"""Child processes that never outlive their test: ended by pid, and with their parent should it be killed."""
+"""Child processes that never outlive their test: ended by pid, and with their parent should it be
+killed."""
 import ctypes
 import os
 import random
@@ -9,13 +10,14 @@ import time
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
-# Below the kernel's range for outgoing connections, which would snatch a port between choosing and binding it; with
+# Below the kernel's range for outgoing connections, which would snatch a port between choosing and
+# binding it; with
 # the port of a cluster bus (10,000 above) still below that range.
 PORTS = range(11000, 21900)
 _given = set()
 
 
-def _die_with_parent():
+def die_with_parent():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -36,8 +38,15 @@ def free_port():
 
 
 def start(command, stdout, stderr, env=None, cwd=None):
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=env, cwd=cwd,
-                            preexec_fn=_die_with_parent)
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        env=env,
+        cwd=cwd,
+        preexec_fn=die_with_parent,
+    )
 
 
 def end(process, patience=10.0):
@@ -55,9 +64,19 @@ def end(process, patience=10.0):
 
 def run(command, timeout=20.0, stdin=None, env=None, cwd=None):
     """A program that ends by itself: CompletedProcess with text output."""
-    return subprocess.run(command, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout, env=env, cwd=cwd,
-                          preexec_fn=_die_with_parent, text=True, errors="replace")
+    return subprocess.run(
+        command,
+        input=stdin,
+        stdin=None if stdin is not None else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=timeout,
+        env=env,
+        cwd=cwd,
+        preexec_fn=die_with_parent,
+        text=True,
+        errors="replace",
+    )
 
 
 def memory(pid, field="VmRSS"):

@@ -7,8 +7,16 @@ import threading
 from . import processes
 from .check import Failure, eventually
 
-SANITIZER_WORDS = ("ERROR: AddressSanitizer", "ERROR: LeakSanitizer", "WARNING: ThreadSanitizer", "runtime error:",
-                   "ERROR: ThreadSanitizer", "Assertion", "SP_ASSERT", "terminate called")
+SANITIZER_WORDS = (
+    "ERROR: AddressSanitizer",
+    "ERROR: LeakSanitizer",
+    "WARNING: ThreadSanitizer",
+    "runtime error:",
+    "ERROR: ThreadSanitizer",
+    "Assertion",
+    "SP_ASSERT",
+    "terminate called",
+)
 
 
 def yaml(item, depth=0):
@@ -18,7 +26,11 @@ def yaml(item, depth=0):
         return "".join(_entry(pad + str(key) + ":", val, depth) for key, val in item.items())
     lines = []
     for element in item:
-        text = yaml(element, depth + 1) if isinstance(element, (dict, list)) else "  " * (depth + 1) + scalar(element)
+        text = (
+            yaml(element, depth + 1)
+            if isinstance(element, (dict, list))
+            else "  " * (depth + 1) + scalar(element)
+        )
         lines.append(pad + "- " + text.lstrip(" ").rstrip("\n") + "\n")
     return "".join(lines)
 
@@ -65,11 +77,16 @@ class Proxy:
     def wait_ready(self, seconds=20):
         """Until the line that begins with `ready`; a Failure with what it said instead."""
         if not self._ready.wait(seconds):
-            raise Failure("slotproxy printed no line that begins with 'ready' within %g s\n%s" % (seconds, self.said()))
+            raise Failure(
+                "slotproxy printed no line that begins with 'ready' within %g s\n%s"
+                % (seconds, self.said())
+            )
         if not any(line.startswith("ready") for line in self.lines):
             self.process.wait(5)
-            raise Failure("slotproxy ended with %s instead of getting ready\n%s"
-                          % (self.process.returncode, self.said()))
+            raise Failure(
+                "slotproxy ended with %s instead of getting ready\n%s"
+                % (self.process.returncode, self.said())
+            )
         return self
 
     def log(self):
@@ -116,7 +133,8 @@ class Proxy:
         return None
 
     def end(self, patience=20):
-        """SIGTERM; what was wrong with its end, or None. A process that a test ended itself is not judged again."""
+        """SIGTERM; what was wrong with its end, or None. A process that a test ended itself is not
+        judged again."""
         wrong = None
         if self.process.returncode is None:
             died = self.process.poll()
@@ -139,4 +157,6 @@ class Proxy:
 
 
 def find_slotctl(binary):
-    return os.environ.get("SLOTCTL") or os.path.join(os.path.dirname(os.path.abspath(binary)), "slotctl")
+    return os.environ.get("SLOTCTL") or os.path.join(
+        os.path.dirname(os.path.abspath(binary)), "slotctl"
+    )

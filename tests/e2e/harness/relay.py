@@ -1,6 +1,8 @@
-"""Relay: stands between the proxy and one redis-server, and can delay, chop, replace, cut or swallow replies.
+"""Relay: stands between the proxy and one redis-server, and can delay, chop, replace, cut or
+swallow replies.
 
-What it is not told about passes through untouched, so whatever the proxy asks of a node by itself works.
+What it is not told about passes through untouched, so whatever the proxy asks of a node by itself
+works.
 """
 import socket
 import threading
@@ -21,12 +23,16 @@ class Relay:
     def __init__(self, upstream):
         self.upstream = upstream
         self.port = processes.free_port()
-        self.rules = []        # (matches(args), action(args, ask_upstream)) in order; the first that matches acts.
-        self.delay = 0.0       # Seconds before each chunk of requests goes on.
-        self.chop = None       # chop(reply) -> pieces; each is read by the proxy before the next one is sent.
-        self.swallow = False   # Take everything, answer nothing, keep the connection: a host that lost its power.
-        self.seen = []         # Requests that matched a rule, in the order of their arrival.
-        self.opened = 0        # Connections accepted so far.
+        self.rules = (
+            []
+        )  # (matches(args), action(args, ask_upstream)) in order; the first that matches acts.
+        self.delay = 0.0  # Seconds before each chunk of requests goes on.
+        self.chop = (
+            None  # chop(reply) -> pieces; each is read by the proxy before the next one is sent.
+        )
+        self.swallow = False  # Take all, answer nothing: a host that lost its power.
+        self.seen = []  # Requests that matched a rule, in the order of their arrival.
+        self.opened = 0  # Connections accepted so far.
         self._connections = set()
         self._lock = threading.Lock()
         self._listener = None
@@ -65,7 +71,8 @@ class Relay:
             pass
 
     def on(self, command, key, action):
-        """`action` is a reply (bytes) or a function of (args, ask_upstream) that returns one or raises Cut."""
+        """`action` is a reply (bytes) or a function of (args, ask_upstream) that returns one or
+        raises Cut."""
         command, key = command.upper().encode(), resp.to_bytes(key)
 
         def matches(args):
@@ -76,8 +83,12 @@ class Relay:
     def on_any(self, action, but=()):
         """Every request, except the commands named in `but`."""
         but = {name.encode() for name in but}
-        self.rules.append((lambda args: bool(args) and args[0].upper() not in but,
-                           action if callable(action) else lambda args, ask: action))
+        self.rules.append(
+            (
+                lambda args: bool(args) and args[0].upper() not in but,
+                action if callable(action) else lambda args, ask: action,
+            )
+        )
 
     def _accept(self, listener):
         while True:
@@ -142,7 +153,9 @@ class Relay:
             plain, count = bytearray(), 0
             start = 0
             while True:
-                end, args = resp.request_end(requests, start) if start < len(requests) else (-1, None)
+                end, args = (
+                    resp.request_end(requests, start) if start < len(requests) else (-1, None)
+                )
                 if end < 0:
                     break
                 raw = bytes(requests[start:end])

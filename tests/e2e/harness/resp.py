@@ -43,7 +43,8 @@ LINES = b"+-:_,#("
 
 
 def frame_end(data, start=0):
-    """Where the reply that begins at `start` ends, or -1 when it is not whole. Depth costs no stack."""
+    """Where the reply that begins at `start` ends, or -1 when it is not whole. Depth costs no
+    stack."""
     position, wanted = start, 1
     while wanted:
         line_end = data.find(b"\r\n", position)
@@ -57,7 +58,9 @@ def frame_end(data, start=0):
         try:
             count = int(data[position + 1 : line_end])
         except ValueError:
-            raise Garbage("not RESP at byte %d: %r" % (position, bytes(data[position : position + 60])))
+            raise Garbage(
+                "not RESP at byte %d: %r" % (position, bytes(data[position : position + 60]))
+            )
         position = line_end + 2
         if kind in BULKS:
             if count >= 0:
@@ -69,12 +72,15 @@ def frame_end(data, start=0):
             # An attribute (|) comes before the reply that it speaks of and is none itself.
             wanted += max(count, 0) * AGGREGATES[kind] - (0 if kind == ord("|") else 1)
         else:
-            raise Garbage("not RESP at byte %d: %r" % (position, bytes(data[position : position + 60])))
+            raise Garbage(
+                "not RESP at byte %d: %r" % (position, bytes(data[position : position + 60]))
+            )
     return position
 
 
 def value(raw):
-    """A reply as Python: bytes, int, float, bool, None, list, dict, ErrorReply; a status is a str."""
+    """A reply as Python: bytes, int, float, bool, None, list, dict, ErrorReply; a status is a
+    str."""
     item, end = _value(raw, 0)
     if end != len(raw):
         raise Garbage("%d bytes after the reply: %r" % (len(raw) - end, raw[end : end + 60]))
@@ -134,7 +140,8 @@ def as_map(item):
 
 
 def request_end(data, start=0):
-    """Where the request that begins at `start` ends, with its arguments; (-1, None) when it is not whole."""
+    """Where the request that begins at `start` ends, with its arguments; (-1, None) when it is not
+    whole."""
     line_end = data.find(b"\r\n", start)
     if line_end < 0:
         return -1, None

@@ -28,17 +28,30 @@ class Group:
 
 def discover(folder):
     sys.path.insert(0, folder)
-    names = sorted(name[:-3] for name in os.listdir(folder) if name.startswith("test_") and name.endswith(".py"))
+    names = sorted(
+        name[:-3]
+        for name in os.listdir(folder)
+        if name.startswith("test_") and name.endswith(".py")
+    )
     return [importlib.import_module(name) for name in names]
 
 
 def chosen(tests, options):
     def matches(test):
-        return not options.only or any(fnmatch.fnmatch(test.name, "*%s*" % pattern) or
-                                       fnmatch.fnmatch(test.name.replace(" ", "_"), "*%s*" % pattern)
-                                       for pattern in options.only)
-    return [test for test in tests if matches(test) and (options.all or not test.slow)
-            and not (options.fast and test.long) and (test.stock or not options.stock)]
+        return not options.only or any(
+            fnmatch.fnmatch(test.name, "*%s*" % pattern)
+            or fnmatch.fnmatch(test.name.replace(" ", "_"), "*%s*" % pattern)
+            for pattern in options.only
+        )
+
+    return [
+        test
+        for test in tests
+        if matches(test)
+        and (options.all or not test.slow)
+        and not (options.fast and test.long)
+        and (test.stock or not options.stock)
+    ]
 
 
 def groups_of(modules, options):
@@ -125,7 +138,8 @@ class Run:
             idle.give(index, self.groups[index], numbers)
 
     def replace(self, lost, why):
-        """A worker is gone or hangs: its test has failed, the rest of its group goes to a new one."""
+        """A worker is gone or hangs: its test has failed, the rest of its group goes to a new
+        one."""
         if lost.current is not None and lost.current >= 0:
             self.tell("fail", lost.group.tests[lost.current].name, "     " + why)
         else:
@@ -150,11 +164,19 @@ class Run:
                 if source.current in source.waiting:
                     source.waiting.remove(source.current)
             elif "test" in facts:
-                self.tell(facts["outcome"], source.group.tests[facts["test"]].name, facts["text"], facts["took"])
+                self.tell(
+                    facts["outcome"],
+                    source.group.tests[facts["test"]].name,
+                    facts["text"],
+                    facts["took"],
+                )
             else:
                 if facts["wrong"]:
-                    self.tell("fail", source.group.module.__name__ + ": the shared servers end cleanly",
-                              "     " + facts["wrong"])
+                    self.tell(
+                        "fail",
+                        source.group.module.__name__ + ": the shared servers end cleanly",
+                        "     " + facts["wrong"],
+                    )
                 self.feed(source)
 
     def run(self):
@@ -163,7 +185,9 @@ class Run:
         while any(one.group is not None for one in self.workers):
             for key, _ in self.selector.select(1.0):
                 self.take(key.data)
-            for one in [one for one in self.workers if one.group and time.monotonic() > one.deadline]:
+            for one in [
+                one for one in self.workers if one.group and time.monotonic() > one.deadline
+            ]:
                 self.replace(one, "it hung and had to be killed, with all of its servers")
         for one in list(self.workers):
             self.drop_worker(one)
@@ -172,15 +196,31 @@ class Run:
 def arguments():
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     binary = os.environ.get("SLOTPROXY") or os.path.join(here, "..", "..", "build", "slotproxy")
-    parser = argparse.ArgumentParser(prog="run", description="End-to-end tests of slotproxy against real servers.")
-    parser.add_argument("--only", action="append", metavar="PATTERN",
-                        help="only tests whose name (file: sentence) contains or matches this; may be repeated")
-    parser.add_argument("--binary", default=binary, help="slotproxy to test (default: $SLOTPROXY or build/slotproxy)")
-    parser.add_argument("--fast", action="store_true", help="leave out what takes more than a few seconds")
+    parser = argparse.ArgumentParser(
+        prog="run", description="End-to-end tests of slotproxy against real servers."
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="PATTERN",
+        help="only tests whose name (file: sentence) contains or matches this; may be repeated",
+    )
+    parser.add_argument(
+        "--binary",
+        default=binary,
+        help="slotproxy to test (default: $SLOTPROXY or build/slotproxy)",
+    )
+    parser.add_argument(
+        "--fast", action="store_true", help="leave out what takes more than a few seconds"
+    )
     parser.add_argument("--all", action="store_true", help="the slow ones too")
     parser.add_argument("--jobs", type=int, default=2, help="worker processes (2)")
-    parser.add_argument("--stock", action="store_true", help="judge the specifications by real servers: a stock "
-                        "redis-server as forward port, a three-node Redis Cluster as endpoints")
+    parser.add_argument(
+        "--stock",
+        action="store_true",
+        help="judge the specifications by real servers: a stock "
+        "redis-server as forward port, a three-node Redis Cluster as endpoints",
+    )
     parser.add_argument("--list", action="store_true", help="name the tests and run none")
     parser.add_argument("--durations", action="store_true", help="close with the ten longest")
     options = parser.parse_args()
@@ -199,7 +239,9 @@ def main():
                 print(test.name)
         return 0
     if not options.stock and not os.access(options.binary, os.X_OK):
-        print("there is no program at %s: build it first, or name it with --binary" % options.binary)
+        print(
+            "there is no program at %s: build it first, or name it with --binary" % options.binary
+        )
         print("0 passed, 1 failed, 0 skipped")
         return 1
     began = time.monotonic()

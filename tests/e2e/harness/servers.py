@@ -26,11 +26,29 @@ class RedisServer:
         return ("127.0.0.1", self.port)
 
     def start(self, *more):
-        """Starts, or starts again on the same port and folder; returns once it accepts connections."""
+        """Starts, or starts again on the same port and folder; returns once it accepts
+        connections."""
         for _ in range(20):
             port = self.port or processes.free_port()
-            command = [REDIS_SERVER, "--port", str(port), "--bind", "127.0.0.1", "--dir", self.folder, "--save", "",
-                       "--appendonly", "no", "--daemonize", "no", "--loglevel", "notice", *self.args, *more]
+            command = [
+                REDIS_SERVER,
+                "--port",
+                str(port),
+                "--bind",
+                "127.0.0.1",
+                "--dir",
+                self.folder,
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--daemonize",
+                "no",
+                "--loglevel",
+                "notice",
+                *self.args,
+                *more,
+            ]
             with open(os.path.join(self.folder, "log"), "ab") as log:
                 self.process = processes.start(command, log, log)
             if processes.wait_listening(("127.0.0.1", port), 10, self.process):
@@ -39,7 +57,9 @@ class RedisServer:
             processes.end(self.process, 1)
             if self.port:
                 break
-        raise Failure("redis-server did not start: %s" % open(os.path.join(self.folder, "log")).read()[-500:])
+        raise Failure(
+            "redis-server did not start: %s" % open(os.path.join(self.folder, "log")).read()[-500:]
+        )
 
     def client(self, name="redis"):
         return Wire(self.address, name)
@@ -67,11 +87,14 @@ class RedisServer:
         self.start(*more)
 
     def empty(self, *but):
-        """Deletes every key whose name does not begin with one of `but`, as an outsider would see them."""
-        script = ("local c='0' repeat local r=redis.call('SCAN',c,'COUNT',1000) c=r[1] "
-                  "for _,k in ipairs(r[2]) do local keep=false "
-                  "for _,p in ipairs(ARGV) do if string.sub(k,1,#p)==p then keep=true end end "
-                  "if not keep then redis.call('UNLINK',k) end end until c=='0' return 1")
+        """Deletes every key whose name does not begin with one of `but`, as an outsider would see
+        them."""
+        script = (
+            "local c='0' repeat local r=redis.call('SCAN',c,'COUNT',1000) c=r[1] "
+            "for _,k in ipairs(r[2]) do local keep=false "
+            "for _,p in ipairs(ARGV) do if string.sub(k,1,#p)==p then keep=true end end "
+            "if not keep then redis.call('UNLINK',k) end end until c=='0' return 1"
+        )
         self.ask("EVAL", script, "0", *but)
         self.ask("SCRIPT", "FLUSH")
         self.ask("FUNCTION", "FLUSH")
@@ -98,8 +121,11 @@ class RedisCluster:
         for node in self.nodes[1:]:
             node.ask("CLUSTER", "MEET", "127.0.0.1", self.nodes[0].port)
         deadline = time.monotonic() + 30
-        while any(b"cluster_state:ok" not in node.ask("CLUSTER", "INFO")
-                  or sum(r[1] - r[0] + 1 for r in node.ask("CLUSTER", "SLOTS")) != resp.SLOTS for node in self.nodes):
+        while any(
+            b"cluster_state:ok" not in node.ask("CLUSTER", "INFO")
+            or sum(r[1] - r[0] + 1 for r in node.ask("CLUSTER", "SLOTS")) != resp.SLOTS
+            for node in self.nodes
+        ):
             if time.monotonic() > deadline:
                 raise Failure("the real Redis Cluster did not form")
             time.sleep(0.05)

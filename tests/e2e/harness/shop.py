@@ -1,15 +1,17 @@
 """Shop: three stock redis-servers with a slotproxy in front of them, and the clients of a test.
 
-The same specifications run against the real thing: StockShop puts one stock redis-server in the place of the forward
+The same specifications run against the real thing: StockShop puts one stock redis-server in the
+place of the forward
 port and a real three-node Redis Cluster in the place of the endpoints.
 """
 import copy
+import json
 import os
 import shutil
 import tempfile
 
 from . import processes, resp
-from .check import Failure, Skip, eventually
+from .check import Failure, Skip, eventually, same
 from .proxy import Proxy, find_slotctl, yaml
 from .relay import Relay
 from .servers import RedisCluster, RedisServer
@@ -45,6 +47,12 @@ def keys_on(node, count, prefix="k"):
     return found
 
 
+def as_json(got):
+    """What a slotctl that ended well has printed."""
+    same(got.returncode, 0, "slotctl's exit status: " + got.stdout + got.stderr)
+    return json.loads(got.stdout)
+
+
 def merge(base, over):
     for key, val in over.items():
         if isinstance(val, dict) and isinstance(base.get(key), dict):
@@ -57,10 +65,24 @@ def merge(base, over):
 
 
 class Shop:
-    def __init__(self, binary, config=None, node_args=(), relays=(), start=True, workers=2, endpoints=True, nodes=None,
-                 env=None, edit=None):
-        """`config` is merged over the usual file (None deletes a key); `relays`: places of nodes that get a Relay in
-        between; `nodes`: RedisServers to use instead of three new ones; `edit` changes the finished dict."""
+    def __init__(
+        self,
+        binary,
+        config=None,
+        node_args=(),
+        relays=(),
+        start=True,
+        workers=2,
+        endpoints=True,
+        nodes=None,
+        env=None,
+        edit=None,
+    ):
+        """`config` is merged over the usual file (None deletes a key); `relays`: places of nodes
+        that get a Relay in
+        between; `nodes`: RedisServers to use instead of three new ones; `edit` changes the finished
+        dict.
+        """
         self.binary, self.env = binary, env
         self.folder = tempfile.mkdtemp(prefix="e2e-shop-")
         self.own_nodes = nodes is None
@@ -83,28 +105,39 @@ class Shop:
         nodes = []
         for place, node in enumerate(self.nodes):
             address = self.relays[place].address if place in self.relays else node.address
-            entry = {"name": NAMES[place] if place < len(NAMES) else "inv-%d" % place,
-                     "address": "%s:%d" % address}
+            entry = {
+                "name": NAMES[place] if place < len(NAMES) else "inv-%d" % place,
+                "address": "%s:%d" % address,
+            }
             if self.endpoint_ports:
                 entry["endpoint"] = "%s:%d" % (HOST, self.endpoint_ports[place])
             if len(self.nodes) == len(RANGES):
                 entry["slots"] = "%d-%d" % RANGES[place]
             nodes.append(entry)
-        return {"cluster": "shop",
-                "listen": {"forward": "%s:%d" % (HOST, self.forward_port), "admin": self.admin},
-                "workers": workers,
-                "state_dir": os.path.join(self.folder, "state"),
-                "nodes": nodes,
-                "timeouts": {"connect": "500ms", "node_silent": "700ms", "drain": "3s"}}
+        return {
+            "cluster": "shop",
+            "listen": {"forward": "%s:%d" % (HOST, self.forward_port), "admin": self.admin},
+            "workers": workers,
+            "state_dir": os.path.join(self.folder, "state"),
+            "nodes": nodes,
+            "timeouts": {"connect": "500ms", "node_silent": "700ms", "drain": "3s"},
+        }
 
     def write_config(self):
         with open(self.config_path, "w") as file:
             file.write(yaml(self.config))
 
     def start(self, *args, wait_nodes=True):
-        """Starts the proxy and waits until it is ready and, unless told otherwise, until every slot is served."""
-        self.proxy = Proxy(self.binary, "--config", self.config_path, *args, env=self.env,
-                           log_path=os.path.join(self.folder, "proxy.log"))
+        """Starts the proxy and waits until it is ready and, unless told otherwise, until every slot
+        is served."""
+        self.proxy = Proxy(
+            self.binary,
+            "--config",
+            self.config_path,
+            *args,
+            env=self.env,
+            log_path=os.path.join(self.folder, "proxy.log")
+        )
         self.proxies.append(self.proxy)
         self.proxy.wait_ready()
         if wait_nodes:
@@ -115,8 +148,11 @@ class Shop:
         with self.client("readiness") as wire:
             for place in range(min(len(self.nodes), len(RANGES))):
                 key = key_on(place) if len(self.nodes) == len(RANGES) else "k%d" % place
-                eventually(lambda: not wire.raw("EXISTS", key).startswith(b"-"), seconds,
-                           lambda: "node %d is served (%s)" % (place, wire.raw("EXISTS", key)))
+                eventually(
+                    lambda: not wire.raw("EXISTS", key).startswith(b"-"),
+                    seconds,
+                    lambda: "node %d is served (%s)" % (place, wire.raw("EXISTS", key)),
+                )
 
     @property
     def forward(self):
@@ -144,10 +180,13 @@ class Shop:
         program = find_slotctl(self.binary)
         if not os.path.exists(program):
             raise Failure("there is no slotctl beside %s" % self.binary)
-        return processes.run([program, *args, *(["--admin", self.admin] if admin else [])], timeout=timeout, env=env)
+        return processes.run(
+            [program, *args, *(["--admin", self.admin] if admin else [])], timeout=timeout, env=env
+        )
 
     def empty(self):
-        """Between two tests: no keys, no scripts. Past the proxy, so that it owes nothing to what is tested."""
+        """Between two tests: no keys, no scripts. Past the proxy, so that it owes nothing to what
+        is tested."""
         for node in self.nodes:
             node.empty(PRIVATE)
 
@@ -168,7 +207,8 @@ class Shop:
 
 
 class StockShop:
-    """The judge: real servers where the proxy's ports would be. What only a proxy has is skipped."""
+    """The judge: real servers where the proxy's ports would be. What only a proxy has is
+    skipped."""
 
     proxy = None
 

@@ -1,4 +1,5 @@
-"""How much the other side of a local connection has not read yet: asked of the kernel (inet_diag), so that a test can
+"""How much the other side of a local connection has not read yet: asked of the kernel (inet_diag),
+so that a test can
 cut a stream at an exact byte without sleeping and hoping."""
 import socket
 import struct
@@ -12,8 +13,15 @@ NO_COOKIE = b"\xff" * 8
 
 
 def _unread(local, remote):
-    """Bytes not read yet at the socket `local` that is connected to `remote`; None when there is no such socket."""
-    ident = struct.pack("!HH4s12x4s12x", local[1], remote[1], socket.inet_aton(local[0]), socket.inet_aton(remote[0]))
+    """Bytes not read yet at the socket `local` that is connected to `remote`; None when there is no
+    such socket."""
+    ident = struct.pack(
+        "!HH4s12x4s12x",
+        local[1],
+        remote[1],
+        socket.inet_aton(local[0]),
+        socket.inet_aton(remote[0]),
+    )
     query = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, ESTABLISHED_AND_CLOSING)
     query += ident + struct.pack("=I", 0) + NO_COOKIE
     header = struct.pack("=IHHII", 16 + len(query), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0)
@@ -32,7 +40,8 @@ def unread(ours):
 
 
 def wait_read(ours, seconds=2.0):
-    """Until the peer has read everything that was sent; False when it does not (it stopped reading on purpose)."""
+    """Until the peer has read everything that was sent; False when it does not (it stopped reading
+    on purpose)."""
     deadline = time.monotonic() + seconds
     while True:
         if unread(ours) == 0:

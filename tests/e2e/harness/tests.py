@@ -4,7 +4,7 @@
     def an_unknown_command_keeps_the_connection(shop): ...
 
 Its parameters are what it wants:
-  shop    the file's shared Shop (emptied before each test); the file's SHOP dict, when there is one, are Shop arguments
+  shop    the file's shared Shop, emptied before each test; made with the file's SHOP dict, if any
   fresh   fresh(**arguments) starts a Shop of the test's own
   stock   a stock redis-server, shared and emptied like `shop`
   binary  the path of slotproxy;  folder: an empty directory
@@ -27,14 +27,22 @@ class Test:
 
 
 def test(function=None, *, stock=False, slow=False, long=False, seconds=SECONDS):
-    """stock: holds for real servers too (`run --stock` checks that). slow: only with --all. long: not with --fast.
+    """stock: holds for real servers too (`run --stock` checks that). slow: only with --all. long:
+    not with --fast.
     seconds: the time limit."""
+
     def mark(marked):
         marked.specification = Test(marked, stock, slow, long, seconds)
         return marked
+
     return mark(function) if function else mark
 
 
 def tests_of(module):
-    return [item.specification for item in vars(module).values()
-            if inspect.isfunction(item) and hasattr(item, "specification") and item.__module__ == module.__name__]
+    return [
+        item.specification
+        for item in vars(module).values()
+        if inspect.isfunction(item)
+        and hasattr(item, "specification")
+        and item.__module__ == module.__name__
+    ]

@@ -1,4 +1,5 @@
-"""Wire: a client that sends bytes and gets bytes, and remembers both for the report of a failure."""
+"""Wire: a client that sends bytes and gets bytes, and remembers both for the report of a
+failure."""
 import collections
 import select
 import socket
@@ -12,7 +13,8 @@ OPENED = []  # Every Wire of the running test, so that a failure can show what w
 
 class Wire:
     def __init__(self, address, name="client", timeout=5.0, receive_buffer=None):
-        """`address` is (host, port) or the path of a Unix socket. `timeout`: seconds of silence that fail."""
+        """`address` is (host, port) or the path of a Unix socket. `timeout`: seconds of silence
+        that fail."""
         self.name, self.timeout = name, timeout
         self.log = collections.deque(maxlen=24)
         self.buffer = bytearray()
@@ -52,7 +54,8 @@ class Wire:
             raise Failure("%s: sending failed: %s" % (self.name, why))
 
     def send_pieces(self, data, *cuts):
-        """Sends `data` cut at these offsets; each piece has been read by the other side before the next one goes."""
+        """Sends `data` cut at these offsets; each piece has been read by the other side before the
+        next one goes."""
         start = 0
         for cut in (*cuts, len(data)):
             if start < cut:
@@ -66,14 +69,18 @@ class Wire:
         try:
             data = self.socket.recv(1 << 20)
         except socket.timeout:
-            raise Failure("%s: no %s within %g s; unread so far: %s"
-                          % (self.name, wanted, self.timeout, shown(bytes(self.buffer))))
+            raise Failure(
+                "%s: no %s within %g s; unread so far: %s"
+                % (self.name, wanted, self.timeout, shown(bytes(self.buffer)))
+            )
         except ConnectionResetError:
             data = b""
         if not data:
             self.log.append(("<", "(closed)"))
-            raise Failure("%s: the connection was closed before the %s; unread so far: %s"
-                          % (self.name, wanted, shown(bytes(self.buffer))))
+            raise Failure(
+                "%s: the connection was closed before the %s; unread so far: %s"
+                % (self.name, wanted, shown(bytes(self.buffer)))
+            )
         self.buffer += data
 
     def read(self):
@@ -107,7 +114,13 @@ class Wire:
             replies.append(bytes(memoryview(self.buffer)[start:end]))
             start = end
         del self.buffer[:start]
-        self.log.append(("<", "%d replies, the last one %s" % (count, shown(replies[-1], 200) if replies else "-")))
+        self.log.append(
+            (
+                "<",
+                "%d replies, the last one %s"
+                % (count, shown(replies[-1], 200) if replies else "-"),
+            )
+        )
         return replies
 
     def read_exactly(self, size):
@@ -125,8 +138,10 @@ class Wire:
             try:
                 data = self.socket.recv(1 << 20)
             except socket.timeout:
-                raise Failure("%s: not closed within %g s; unread so far: %s"
-                              % (self.name, self.timeout, shown(bytes(self.buffer))))
+                raise Failure(
+                    "%s: not closed within %g s; unread so far: %s"
+                    % (self.name, self.timeout, shown(bytes(self.buffer)))
+                )
             except ConnectionResetError:
                 data = b""
             if not data:

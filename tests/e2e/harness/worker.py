@@ -1,4 +1,5 @@
-"""Runs the tests of one group after another in a process of its own, and reports each as a line of JSON."""
+"""Runs the tests of one group after another in a process of its own, and reports each as a line of
+JSON."""
 import json
 import os
 import shutil
@@ -14,7 +15,8 @@ from .shop import Shop, StockShop
 
 
 class TooLong(BaseException):
-    """The time limit of a test has passed. Not an Exception, so that no test catches it by accident."""
+    """The time limit of a test has passed. Not an Exception, so that no test catches it by
+    accident."""
 
 
 def _alarm(*_):
@@ -44,8 +46,11 @@ class Fixtures:
             if want == "stock":
                 self.shared[want] = RedisServer()
             elif want == "shop":
-                self.shared[want] = (StockShop() if self.options.stock
-                                     else Shop(self.options.binary, **getattr(self.module, "SHOP", {})))
+                self.shared[want] = (
+                    StockShop()
+                    if self.options.stock
+                    else Shop(self.options.binary, **getattr(self.module, "SHOP", {}))
+                )
             else:
                 raise Failure("no fixture is called %r" % want)
         item = self.shared[want]
@@ -118,7 +123,10 @@ def run_test(test, fixtures):
     except Failure as why:
         outcome, text = "fail", "     " + str(why)
     except TooLong:
-        outcome, text = "fail", "     not done within its limit of %d s\n%s" % (test.seconds, where())
+        outcome, text = "fail", "     not done within its limit of %d s\n%s" % (
+            test.seconds,
+            where(),
+        )
     except Exception as why:
         outcome, text = "fail", "     %s: %s\n%s" % (type(why).__name__, why, where())
     signal.alarm(0)
