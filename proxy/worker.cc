@@ -76,9 +76,10 @@ void Worker::adopt(int descriptor, const WorkerListener& listener) {
 }
 
 void Worker::end_turn() {
+  if (core_.dirty.empty() && !sessions_->has_resumables() && core_.graveyard.empty()) return;
   // Flushing may let sessions go on, and those make more to flush.
   do {
-    sessions_->resume_all();
+    if (sessions_->has_resumables()) sessions_->resume_all();
     for (std::size_t i = 0; i < core_.dirty.size(); ++i) core_.dirty[i]->flush();
     core_.dirty.clear();
   } while (sessions_->has_resumables());

@@ -19,29 +19,14 @@ BlockPool::~BlockPool() {
   }
 }
 
-Block* BlockPool::take(std::uint32_t capacity) {
-  FreeList& list = capacity == kSmall ? small_ : large_;
-  Block* block = list.head;
-  if (block != nullptr) [[likely]] {
-    list.head = block->next;
-    list.count--;
-    list.least = std::min(list.least, list.count);
-  } else {
-    block = static_cast<Block*>(std::malloc(sizeof(Block) + capacity));
-    if (block == nullptr) throw std::bad_alloc();
-    block->capacity = capacity;
-    list.least = 0;
-  }
+Block* BlockPool::allocate(std::uint32_t capacity, FreeList& list) {
+  auto* block = static_cast<Block*>(std::malloc(sizeof(Block) + capacity));
+  if (block == nullptr) throw std::bad_alloc();
+  block->capacity = capacity;
   block->next = nullptr;
   block->begin = block->end = 0;
+  list.least = 0;
   return block;
-}
-
-void BlockPool::give(Block* block) {
-  FreeList& list = block->capacity == kSmall ? small_ : large_;
-  block->next = list.head;
-  list.head = block;
-  list.count++;
 }
 
 bool BlockPool::trim(FreeList& list) {

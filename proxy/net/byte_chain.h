@@ -37,8 +37,22 @@ class BlockPool {
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  Block* take(std::uint32_t capacity);  // kSmall or kLarge.
-  void give(Block* block);
+  Block* take(std::uint32_t capacity) {  // kSmall or kLarge.
+    FreeList& list = capacity == kSmall ? small_ : large_;
+    Block* block = list.head;
+    if (block == nullptr) [[unlikely]] return allocate(capacity, list);
+    list.head = block->next;
+    if (--list.count < list.least) list.least = list.count;
+    block->next = nullptr;
+    block->begin = block->end = 0;
+    return block;
+  }
+  void give(Block* block) {
+    FreeList& list = block->capacity == kSmall ? small_ : large_;
+    block->next = list.head;
+    list.head = block;
+    ++list.count;
+  }
 
   // Frees half of what stayed unused since the last call; call about once a second. True when something was freed.
   bool trim();
@@ -49,6 +63,7 @@ class BlockPool {
     std::size_t count = 0;
     std::size_t least = 0;  // Smallest count since the last trim: what nobody needed.
   };
+  static Block* allocate(std::uint32_t capacity, FreeList& list);
   static bool trim(FreeList& list);
 
   FreeList small_;
@@ -71,10 +86,29 @@ class ByteChain {
       size_ += count;
       return;
     }
+    if (tail_ == nullptr && count <= BlockPool::kSmall) [[likely]] {
+      head_ = tail_ = pool.take(BlockPool::kSmall);
+      std::memcpy(tail_->bytes(), bytes, count);
+      tail_->end = static_cast<std::uint32_t>(count);
+      size_ = count;
+      return;
+    }
     append_slowly(pool, bytes, count);
   }
   void append(BlockPool& pool, std::string_view text) { append(pool, text.data(), text.size()); }
   void append(ByteChain& other);  // Takes over the other's blocks.
+
+  // The bytes when they lie in one block, as they mostly do; else empty.
+  [[nodiscard]] std::string_view only_block() const {
+    if (head_ == nullptr || head_ != tail_) return {};
+    return {head_->bytes() + head_->begin, head_->end - head_->begin};
+  }
+  // Gives that block back. Requires only_block() not to be empty.
+  void release_only_block(BlockPool& pool) {
+    pool.give(head_);
+    head_ = tail_ = nullptr;
+    size_ = 0;
+  }
 
   int gather(iovec* vectors, int most) const;  // How many of `vectors` it filled.
   void consume(BlockPool& pool, std::size_t count);

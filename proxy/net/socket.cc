@@ -72,6 +72,20 @@ IoResult Socket::write_some(const char* bytes, std::size_t count) {
 }
 
 IoResult Socket::write_chain(BlockPool& pool, ByteChain& chain) {
+  if (std::string_view bytes = chain.only_block(); !bytes.empty()) [[likely]] {
+    ssize_t written = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (static_cast<std::size_t>(written) == bytes.size()) [[likely]] {
+      chain.release_only_block(pool);
+      return {IoStatus::Ok, static_cast<std::size_t>(written)};
+    }
+    if (written < 0) return {status_of_error(), 0};
+    chain.consume(pool, static_cast<std::size_t>(written));
+    return {IoStatus::WouldBlock, static_cast<std::size_t>(written)};
+  }
+  return write_blocks(pool, chain);
+}
+
+IoResult Socket::write_blocks(BlockPool& pool, ByteChain& chain) {
   constexpr int kVectorsMax = 64;
   iovec vectors[kVectorsMax];
   std::size_t total = 0;
@@ -79,15 +93,10 @@ IoResult Socket::write_chain(BlockPool& pool, ByteChain& chain) {
     int count = chain.gather(vectors, kVectorsMax);
     std::size_t offered = 0;
     for (int i = 0; i < count; ++i) offered += vectors[i].iov_len;
-    ssize_t written;
-    if (count == 1) [[likely]] {
-      written = ::send(descriptor_, vectors[0].iov_base, vectors[0].iov_len, MSG_NOSIGNAL);
-    } else {
-      msghdr message{};
-      message.msg_iov = vectors;
-      message.msg_iovlen = static_cast<std::size_t>(count);
-      written = ::sendmsg(descriptor_, &message, MSG_NOSIGNAL);
-    }
+    msghdr message{};
+    message.msg_iov = vectors;
+    message.msg_iovlen = static_cast<std::size_t>(count);
+    ssize_t written = ::sendmsg(descriptor_, &message, MSG_NOSIGNAL);
     if (written < 0) return {status_of_error(), total};
     chain.consume(pool, static_cast<std::size_t>(written));
     total += static_cast<std::size_t>(written);

@@ -53,6 +53,7 @@ class Socket {
   virtual void on_ready(bool readable, bool writable, bool broken) = 0;
 
  private:
+  IoResult write_blocks(BlockPool& pool, ByteChain& chain);
   static void on_poll(uv_poll_t* handle, int status, int events);
   static void on_closed(uv_handle_t* handle);
 

@@ -37,8 +37,8 @@ class CommandTable {
     if (!folded.assign(name)) return nullptr;
     for (std::size_t at = folded.hash() & mask_;; at = (at + 1) & mask_) {
       const Entry& entry = entries_[at];
+      if (entry.name == folded) [[likely]] return entry.spec;
       if (entry.spec == nullptr) return nullptr;
-      if (entry.name == folded) return entry.spec;
     }
   }
   // "setname" of "client". Null: unknown.
@@ -55,9 +55,7 @@ class CommandTable {
     bool assign(std::string_view name) {
       if (name.size() > sizeof words || name.empty()) return false;
       if (name.size() <= 8) [[likely]] {
-        char bytes[8] = {};
-        for (std::size_t i = 0; i < name.size(); ++i) bytes[i] = name[i];
-        words[0] = fold(word(bytes));
+        words[0] = fold(short_word(name.data(), name.size()));
         return true;
       }
       char bytes[sizeof words] = {};
@@ -69,6 +67,19 @@ class CommandTable {
       std::uint64_t value;
       __builtin_memcpy(&value, bytes, sizeof value);
       return value;
+    }
+    // 1 to 8 bytes as one word, by loads that overlap where they have to.
+    static std::uint64_t short_word(const char* bytes, std::size_t size) {
+      if (size == 8) return word(bytes);
+      if (size >= 4) {
+        std::uint32_t low;
+        std::uint32_t high;
+        __builtin_memcpy(&low, bytes, 4);
+        __builtin_memcpy(&high, bytes + size - 4, 4);
+        return low | static_cast<std::uint64_t>(high) << (8 * (size - 4));
+      }
+      auto byte = [&](std::size_t i) { return static_cast<std::uint64_t>(static_cast<std::uint8_t>(bytes[i])); };
+      return byte(0) | byte(size / 2) << (8 * (size / 2)) | byte(size - 1) << (8 * (size - 1));
     }
     // Letters to lower case, eight at once: bytes from 'A' to 'Z' get 0x20 (high bits kept apart, so no carry).
     static std::uint64_t fold(std::uint64_t value) {

@@ -65,7 +65,7 @@ const char* ReplyParser::header_or_line(const char* p, const char* end) {
   return nullptr;
 }
 
-const char* ReplyParser::next(const char* p, const char* end) {
+const char* ReplyParser::next_slowly(const char* p, const char* end) {
   if (!inside_) {
     if (p == end) return nullptr;
     inside_ = true;

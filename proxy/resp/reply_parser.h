@@ -14,7 +14,12 @@ class ReplyParser {
  public:
   // Goes on in [p, end). Returns the place behind the reply that is under way, or null when all bytes belong to it and
   // more must come; check failed() then. After an end the next call begins the next reply.
-  const char* next(const char* p, const char* end);
+  const char* next(const char* p, const char* end) {
+    if (!inside_) [[likely]] {
+      if (const char* reply_end = whole_bulk(p, end)) [[likely]] return reply_end;
+    }
+    return next_slowly(p, end);
+  }
 
   [[nodiscard]] bool failed() const { return failed_; }
   // Whether a reply is under way: begun and not ended.
@@ -26,6 +31,22 @@ class ReplyParser {
   static constexpr std::uint64_t kValuesMax = 1ULL << 40;
   enum class Place : std::uint8_t { Value, Header, Line };
 
+  // A bulk string that lies there whole, the commonest reply: its end. Null: anything else.
+  const char* whole_bulk(const char* p, const char* end) {
+    if (end - p < 8 || *p != '$') return nullptr;
+    const char* q = p + 1;
+    std::size_t length = static_cast<std::uint8_t>(*q) - '0';
+    if (length > 9) return nullptr;
+    for (++q; q < p + 6; ++q) {
+      std::size_t digit = static_cast<std::uint8_t>(*q) - '0';
+      if (digit > 9) break;
+      length = length * 10 + digit;
+    }
+    if (q[0] != '\r' || static_cast<std::size_t>(end - q) < length + 4) return nullptr;
+    type_ = '$';
+    return q + length + 4;
+  }
+  const char* next_slowly(const char* p, const char* end);
   const char* header_or_line(const char* p, const char* end);
   bool take_header(char type, std::int64_t number, bool empty_number);
 
