@@ -36,7 +36,7 @@ Arguments behind -- are taken as they are, even when they begin with -.
 
 Exit codes:
   0  done
-  1  refused: the daemon's answer is an error, or its health is not ok
+  1  refused: the daemon's answer is an error or can't be understood, or its health is not ok
   2  a mistake on the command line or in a configuration file
   4  the daemon can't be reached, or did not answer in time
 
