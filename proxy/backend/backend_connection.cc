@@ -114,7 +114,7 @@ void BackendConnection::greet() {
 bool BackendConnection::take_greeting(std::string_view reply) {
   bool is_error = reply.starts_with('-');
   int step = greeting_steps_[greeting_next_++];
-  if (is_error && reply.starts_with("-LOADING")) return fail("is loading its data set"), false;
+  if (is_error && reply.starts_with("-LOADING")) return fail(std::string(resp::errors::kLoadingReason)), false;
   if (is_error && reply.starts_with("-NOAUTH")) return fail("wants a password that the proxy does not have"), false;
   switch (step) {
     case kAuth:

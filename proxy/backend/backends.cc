@@ -131,10 +131,8 @@ void NodeBackend::on_connection_failed(BackendConnection* connection, const std:
           core_.tickets.give(ticket);
           continue;
         }
-        std::string error;
-        resp::ReplyWriter(error, false)
-            .error(resp::errors::node_down(route().name, route().address.text(), reason != nullptr ? *reason : why,
-                                           ticket->slot));
+        std::string error = resp::errors::node_reply(route().name, route().address.text(),
+                                                     reason != nullptr ? *reason : why, ticket->slot);
         ticket->owner->on_lost(ticket, error);
       }
     }

@@ -48,7 +48,7 @@ class PendingReply {
 };
 
 struct Ticket {
-  static constexpr std::size_t kInline = 58;
+  static constexpr std::size_t kInline = 57;
 
   TicketOwner* owner = nullptr;
   Ticket* next_in_connection = nullptr;
@@ -64,6 +64,7 @@ struct Ticket {
   slots::SlotId slot = 0;
   bool done = false;
   bool retiring = false;
+  bool begun = false;                // A part of the reply is on its way to the client.
   bool silent = false;               // The client does not want this reply (CLIENT REPLY).
   bool large = false;                // A streamed request, on a connection of its own.
   std::uint8_t inline_size = 0;
@@ -109,7 +110,7 @@ class TicketPool {
     ticket->pending = nullptr;
     ticket->reply_bytes = 0;
     ticket->inline_size = 0;
-    ticket->done = ticket->retiring = ticket->silent = ticket->large = false;
+    ticket->begun = ticket->done = ticket->retiring = ticket->silent = ticket->large = false;
     ticket->next_in_connection = free_;
     free_ = ticket;
     ++count_;

@@ -7,14 +7,21 @@ namespace proxy::resp {
 
 // What a header announces. False: no such header.
 bool ReplyParser::take_header(char type, std::int64_t number, bool empty_number) {
-  if (empty_number || number < -1) return false;
+  if (empty_number) return false;
+  if (type == ':') {
+    --values_left_;
+    return true;
+  }
+  if (number < -1) return false;
   std::uint64_t count = number > 0 ? static_cast<std::uint64_t>(number) : 0;
   switch (type) {
     case '$':
     case '=':
     case '!':
       if (number >= 0) {
-        skip_ = count + 2;
+        skip_ = count;
+        line_end_left_ = 2;
+        place_ = Place::BulkEnd;
         return true;
       }
       break;
@@ -36,18 +43,45 @@ bool ReplyParser::take_header(char type, std::int64_t number, bool empty_number)
   return values_left_ < kValuesMax;
 }
 
-// Goes on in a header or a line that may have been cut. Null: more must come, or failed.
-const char* ReplyParser::header_or_line(const char* p, const char* end) {
-  if (place_ == Place::Line) {
-    const auto* newline = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p)));
-    if (newline == nullptr) return nullptr;
-    place_ = Place::Value;
-    --values_left_;
-    return newline + 1;
+// Goes on in a line, a header or a bulk that may have been cut. Null: more must come, or failed.
+const char* ReplyParser::go_on(const char* p, const char* end) {
+  switch (place_) {
+    case Place::Line:
+      return line(p, end);
+    case Place::BulkEnd:
+      return bulk_end(p, end);
+    default:
+      return header(p, end);
   }
+}
+
+const char* ReplyParser::line(const char* p, const char* end) {
+  const auto* newline = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p)));
+  if (newline == nullptr) return nullptr;
+  place_ = Place::Value;
+  --values_left_;
+  return newline + 1;
+}
+
+const char* ReplyParser::bulk_end(const char* p, const char* end) {
+  std::uint64_t part = std::min(skip_, static_cast<std::uint64_t>(end - p));
+  p += part;
+  skip_ -= part;
+  for (; line_end_left_ > 0 && p < end; --line_end_left_, ++p) {
+    if (*p == (line_end_left_ == 2 ? '\r' : '\n')) continue;
+    failed_ = true;
+    return nullptr;
+  }
+  if (line_end_left_ > 0) return nullptr;
+  place_ = Place::Value;
+  --values_left_;
+  return p;
+}
+
+const char* ReplyParser::header(const char* p, const char* end) {
   for (; p < end; ++p) {
     char c = *p;
-    if (c >= '0' && c <= '9' && digits_ < 18) {
+    if (c >= '0' && c <= '9' && digits_ < (header_type_ == ':' ? 19 : 18)) {
       number_ = number_ * 10 + static_cast<std::uint64_t>(c - '0');
       ++digits_;
     } else if (c == '-' && digits_ == 0 && !negative_) {
@@ -73,32 +107,29 @@ const char* ReplyParser::next_slowly(const char* p, const char* end) {
     values_left_ = 1;
   }
   for (;;) {
-    if (skip_ > 0) {
-      std::uint64_t part = std::min(skip_, static_cast<std::uint64_t>(end - p));
-      p += part;
-      skip_ -= part;
-      if (skip_ > 0) return nullptr;
-      --values_left_;
-    } else if (place_ != Place::Value) {
-      p = header_or_line(p, end);
+    if (place_ != Place::Value) {
+      p = go_on(p, end);
       if (p == nullptr) return nullptr;
+      if (place_ != Place::Value) {
+        if (p == end) return nullptr;
+        continue;
+      }
     }
-    if (skip_ == 0 && values_left_ == 0) {
+    if (values_left_ == 0) {
       inside_ = false;
       return p;
     }
-    if (skip_ > 0) continue;
     if (p == end) return nullptr;
     switch (*p) {
       case '+':
       case '-':
-      case ':':
       case '_':
       case ',':
       case '#':
       case '(':
         place_ = Place::Line;
         break;
+      case ':':
       case '$':
       case '*':
       case '%':

@@ -29,7 +29,7 @@ class ReplyParser {
 
  private:
   static constexpr std::uint64_t kValuesMax = 1ULL << 40;
-  enum class Place : std::uint8_t { Value, Header, Line };
+  enum class Place : std::uint8_t { Value, Header, Line, BulkEnd };
 
   // A bulk string that lies there whole, the commonest reply: its end. Null: anything else.
   const char* whole_bulk(const char* p, const char* end) {
@@ -43,14 +43,19 @@ class ReplyParser {
       length = length * 10 + digit;
     }
     if (q[0] != '\r' || static_cast<std::size_t>(end - q) < length + 4) return nullptr;
+    if (q[length + 2] != '\r' || q[length + 3] != '\n') return nullptr;
     type_ = '$';
     return q + length + 4;
   }
   const char* next_slowly(const char* p, const char* end);
-  const char* header_or_line(const char* p, const char* end);
+  const char* go_on(const char* p, const char* end);
+  const char* line(const char* p, const char* end);
+  const char* bulk_end(const char* p, const char* end);
+  const char* header(const char* p, const char* end);
   bool take_header(char type, std::int64_t number, bool empty_number);
 
-  std::uint64_t skip_ = 0;         // Bytes of a bulk, CRLF included, still to pass.
+  std::uint64_t skip_ = 0;         // Bytes of a bulk still to pass; its CRLF follows.
+  std::uint8_t line_end_left_ = 0; // Of that CRLF.
   std::uint64_t values_left_ = 1;  // Values until the reply ends.
   std::uint64_t number_ = 0;       // A header's number so far.
   std::uint8_t digits_ = 0;

@@ -69,12 +69,15 @@ void append_request(std::string& out, std::initializer_list<std::string_view> ar
 
 namespace errors {
 
-std::string node_down(std::string_view node, std::string_view address, std::string_view reason, slots::SlotId slot) {
-  return fmt::format("CLUSTERDOWN node {} ({}) can't serve slot {}: {}", node, address, slot, reason);
-}
-
-std::string node_down(std::string_view node, std::string_view address, std::string_view reason) {
-  return fmt::format("CLUSTERDOWN node {} ({}) can't be used: {}", node, address, reason);
+std::string node_reply(std::string_view node, std::string_view address, std::string_view reason, slots::SlotId slot) {
+  std::string out;
+  ReplyWriter writer(out, false);
+  if (reason.find(kLoadingReason.substr(3)) != std::string_view::npos) {
+    writer.error(fmt::format("LOADING Redis is loading the dataset in memory (node {} ({}), slot {})", node, address, slot));
+  } else {
+    writer.error(fmt::format("CLUSTERDOWN node {} ({}) can't serve slot {}: {}", node, address, slot, reason));
+  }
+  return out;
 }
 
 std::string outcome_unknown(std::string_view node, std::string_view address, std::string_view why) {

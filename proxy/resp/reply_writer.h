@@ -54,8 +54,10 @@ inline constexpr std::string_view kSelectInCluster = "ERR SELECT is not allowed 
 inline constexpr std::string_view kSyntax = "ERR syntax error";
 inline constexpr std::string_view kNotInteger = "ERR value is not an integer or out of range";
 
-std::string node_down(std::string_view node, std::string_view address, std::string_view reason, slots::SlotId slot);
-std::string node_down(std::string_view node, std::string_view address, std::string_view reason);
+// A node that is loading its data set is no outage: clients know LOADING, and wait.
+inline constexpr std::string_view kLoadingReason = "is loading its data set";
+// Whole error replies, '-' and CRLF included.
+std::string node_reply(std::string_view node, std::string_view address, std::string_view reason, slots::SlotId slot);
 std::string outcome_unknown(std::string_view node, std::string_view address, std::string_view why);
 std::string not_supported(std::string_view command, std::string_view why);
 }  // namespace errors

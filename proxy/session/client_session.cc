@@ -1,5 +1,8 @@
 #include "proxy/session/client_session.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -276,9 +279,7 @@ void ClientSession::uncount_in_flight(std::size_t bytes, std::size_t reply_bytes
 std::string ClientSession::node_error(slots::NodeIndex node, slots::SlotId slot, const std::string& reason) const {
   core_.stats.errors.add();
   const NodeRoute& route = table().nodes[node];
-  std::string out;
-  resp::ReplyWriter(out, false).error(resp::errors::node_down(route.name, route.address.text(), reason, slot));
-  return out;
+  return resp::errors::node_reply(route.name, route.address.text(), reason, slot);
 }
 
 // --- answering in order --------------------------------------------------------------------------------------------
@@ -324,9 +325,13 @@ void ClientSession::fill(backend::Ticket* place, std::string_view reply) {
 
 bool ClientSession::takes_parts(const backend::Ticket&) const { return true; }
 
+// The beginning of a reply waits until it is clear that it is a large one: should the connection be lost before its end,
+// the client gets an error in its place, not half of it and the end of its own connection.
 void ClientSession::on_part(backend::Ticket* ticket, const char* bytes, std::size_t count) {
   std::size_t ahead = 0;
-  if (ticket == head_) {
+  if (ticket == head_ && ticket->reply_bytes > kDirectWrite) {
+    if (ticket->stored_bytes() > 0) emit_stored(ticket);
+    ticket->begun = true;
     if (!ticket->silent) emit(bytes, count);
     ahead = out_.size();
   } else {
@@ -350,7 +355,6 @@ void ClientSession::on_reply(backend::Ticket* ticket, const char* bytes, std::si
   std::string own;
   if (ticket->reply_bytes == count && *bytes == '-') [[unlikely]] reply = own_error(*ticket, reply, own);
   if (ticket == head_) [[likely]] {
-    // Pieces that wait in the ticket were sent when it came to the head, but for an error's, which come in one.
     if (ticket->stored_bytes() > 0) [[unlikely]] emit_stored(ticket);
     if (!ticket->silent) emit(reply.data(), reply.size());
     pop_head();
@@ -368,13 +372,15 @@ void ClientSession::on_lost(backend::Ticket* ticket, std::string_view error) {
   if (ticket->large) end_large(ticket);
   if (ticket->retiring) count_retiring(-1);
   uncount_in_flight(ticket->request_bytes, 0);
-  if (ticket->reply_bytes > 0) {
-    // A part of the reply may be on its way already: only the end of the connection is unambiguous.
+  drop_stored(ticket);
+  if (ticket->begun) {
+    // A part of the reply is on its way: only the end of the client's connection says that it is none.
     broken_ = true;
     mark_dirty();
+  } else {
+    ticket->store(core_.blocks, error.data(), error.size());
+    add_unread(error.size());
   }
-  ticket->store(core_.blocks, error.data(), error.size());
-  add_unread(error.size());
   ticket->done = true;
   if (ticket == head_) advance();
 }
@@ -425,8 +431,11 @@ void ClientSession::on_nothing_waiting() {
 }
 
 void ClientSession::advance() {
-  while (head_ != nullptr) {
-    if (head_->stored_bytes() > 0) emit_stored(head_);
+  while (head_ != nullptr && (head_->done || head_->reply_bytes > kDirectWrite)) {
+    if (head_->stored_bytes() > 0) {
+      head_->begun = true;
+      emit_stored(head_);
+    }
     if (!head_->done) break;
     pop_head();
   }
@@ -445,6 +454,12 @@ void ClientSession::emit_stored(backend::Ticket* ticket) {
     unread_ += count;
     mark_dirty();
   }
+  ticket->inline_size = 0;
+}
+
+void ClientSession::drop_stored(backend::Ticket* ticket) {
+  unread_ -= std::min(ticket->stored_bytes(), unread_);
+  ticket->stored.release(core_.blocks);
   ticket->inline_size = 0;
 }
 
@@ -507,8 +522,14 @@ void ClientSession::resume_node_reading() {
   for (backend::BackendConnection* connection : paused) connection->resume_reading();
 }
 
-bool ClientSession::is_stalled(std::uint64_t now_ms, std::uint64_t limit_ms) const {
+bool ClientSession::is_stalled(std::uint64_t now_ms, std::uint64_t limit_ms) {
   if (!write_blocked_) return false;
+  // The kernel wakes us only when a third of its buffer is free; a slow reader shows in the bytes still to go.
+  int unsent = 0;
+  if (::ioctl(descriptor(), SIOCOUTQ, &unsent) == 0) {
+    if (unsent < unsent_seen_) progress_ms_ = now_ms;
+    unsent_seen_ = unsent;
+  }
   bool others_wait = std::any_of(paused_.begin(), paused_.end(),
                                  [](const backend::BackendConnection* connection) { return connection->has_followers(); });
   return now_ms - progress_ms_ > (others_wait ? std::min(limit_ms, kStallBeforeOthersMs) : limit_ms);

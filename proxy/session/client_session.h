@@ -128,7 +128,7 @@ class ClientSession final : public net::Socket,
   void resume();
   // Whether the client has not taken a byte for `limit_ms`, while there are some. A client that others wait behind (its
   // large reply fills a connection that they share) gets kStallBeforeOthersMs at most.
-  [[nodiscard]] bool is_stalled(std::uint64_t now_ms, std::uint64_t limit_ms) const;
+  [[nodiscard]] bool is_stalled(std::uint64_t now_ms, std::uint64_t limit_ms);
   // From Sessions, which let go of it: the last step of close_now().
   void end(std::unique_ptr<ClientSession> self) { close(std::move(self)); }
 
@@ -167,6 +167,7 @@ class ClientSession final : public net::Socket,
   void advance();
   void emit(const char* bytes, std::size_t count);
   void emit_stored(backend::Ticket* ticket);
+  void drop_stored(backend::Ticket* ticket);
   void settle(backend::Ticket* ticket);
   std::string_view own_error(const backend::Ticket& ticket, std::string_view reply, std::string& scratch) const;
   void add_unread(std::size_t count);
@@ -206,6 +207,8 @@ class ClientSession final : public net::Socket,
   std::uint64_t created_ms_;
   std::uint64_t last_active_ms_;
   std::uint64_t progress_ms_ = 0;     // When the client last took bytes, while it is behind.
+
+  int unsent_seen_ = 0;               // Bytes in the kernel's send queue, when last looked at.
 
   std::uint8_t holds_ = 0;
   backend::Protocol protocol_ = backend::Protocol::Resp2;
