@@ -1,15 +1,8 @@
-// CommandTable: finds what is known of a command by its name, in any case of letters.
+// CommandTable: every command by name. Immutable; one built in, and next ones with what a node knows beyond it.
 //
-// Thread:  immutable once made; shared by all workers.
-// Memory:  specs live as long as their table; those of built_in() for ever. A CommandSpec belongs to one table: hand
-//          find_sub() a container of the same table.
-// Cost:    find() and find_sub() neither allocate nor loop over the name: the folded name is packed into three words
-//          that are compared with an entry of an open-addressed index.
+// Thread:  any; find() is on the data path (no lock, no allocation).
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,71 +14,101 @@
 
 namespace proxy::resp {
 
+enum class CommandId : std::uint16_t {
+#define SP_COMMAND(id, name, arity, flags, rule, first, last, step, extra, request, reply) id,
+#include "proxy/resp/command_table.inc"
+#undef SP_COMMAND
+  Count
+};
+inline constexpr std::uint16_t kLearnedCommand = 0xffff;  // CommandSpec::id of commands that are not built in.
+
 class CommandTable {
  public:
-  CommandTable(const CommandTable&) = delete;
-  CommandTable& operator=(const CommandTable&) = delete;
-
-  // Every command and subcommand of Redis 7.0, and the few newer subcommands that the proxy answers by itself.
   [[nodiscard]] static std::shared_ptr<const CommandTable> built_in();
 
-  // `base` and what a node knows beyond it, from the node's whole reply to COMMAND (RESP2). Of a command that both
-  // know, base's spec stays, but for an arity that the node takes more loosely: then the node judges the arguments.
-  // Errors: Corrupt, when the reply is not what COMMAND answers; LimitExceeded, when a node names absurdly many.
+  // `base` and the commands of a node's COMMAND reply (raw RESP2 bytes) that it does not have. Errors: InvalidArgument
+  // for bytes that are no such reply.
   [[nodiscard]] static slots::Result<std::shared_ptr<const CommandTable>> with_learned(const CommandTable& base,
-                                                                                      std::string_view command_reply);
+                                                                                        std::string_view command_reply);
 
-  // Null: no such command. Only top-level names: "client|setname" is found by find_sub() alone.
-  [[nodiscard]] const CommandSpec* find(std::string_view name) const { return lookup(name, 0); }
-  // Null: the container has no such subcommand.
-  [[nodiscard]] const CommandSpec* find_sub(const CommandSpec& container, std::string_view sub) const {
-    return lookup(sub, container.index + 1U);
-  }
-
-  // The spec that Redis would judge these arguments by: the subcommand's where the command has subcommands and one is
-  // named, else the command's. Null when the command or the subcommand is unknown; error_text.h has the texts.
-  [[nodiscard]] const CommandSpec* resolve(Args args) const {
-    const CommandSpec* spec = args.empty() ? nullptr : find(args[0]);
-    if (spec == nullptr || spec->rule != KeyRule::Container || args.size() == 1) {
-      return spec;
+  // Any case. Null: unknown. Subcommands are not found here.
+  [[nodiscard]] const CommandSpec* find(std::string_view name) const {
+    FoldedName folded;
+    if (!folded.assign(name)) return nullptr;
+    for (std::size_t at = folded.hash() & mask_;; at = (at + 1) & mask_) {
+      const Entry& entry = entries_[at];
+      if (entry.name == folded) [[likely]] return entry.spec;
+      if (entry.spec == nullptr) return nullptr;
     }
-    return find_sub(*spec, args[1]);
   }
+  // "setname" of "client". Null: unknown.
+  [[nodiscard]] const CommandSpec* find_sub(const CommandSpec& container, std::string_view sub) const;
 
-  // Built-in ones first, in the order of CommandId; a container stands before its subcommands.
   [[nodiscard]] std::span<const CommandSpec> specs() const { return specs_; }
 
  private:
-  // A folded name in three words, and what else must agree: the name's length and whose subcommand it is.
-  struct PackedName {
-    std::uint64_t head = 0;
-    std::uint64_t middle = 0;
-    std::uint64_t tail = 0;
-    std::uint32_t tag = 0;  // parent << 16 | length; parent 0 is the top level, else index of the container + 1.
+  // Up to 24 bytes, lower case, padded with zeros: three words to hash and compare.
+  struct FoldedName {
+    std::uint64_t words[3] = {0, 0, 0};
 
-    friend bool operator==(const PackedName&, const PackedName&) = default;
+    // False: too long, or not made of printable characters, to be any command's name.
+    bool assign(std::string_view name) {
+      if (name.size() > sizeof words || name.empty()) return false;
+      if (name.size() <= 8) [[likely]] {
+        words[0] = fold(short_word(name.data(), name.size()));
+        return true;
+      }
+      char bytes[sizeof words] = {};
+      for (std::size_t i = 0; i < name.size(); ++i) bytes[i] = name[i];
+      for (std::size_t i = 0; i < 3; ++i) words[i] = fold(word(bytes + 8 * i));
+      return true;
+    }
+    static std::uint64_t word(const char* bytes) {
+      std::uint64_t value;
+      __builtin_memcpy(&value, bytes, sizeof value);
+      return value;
+    }
+    // 1 to 8 bytes as one word, by loads that overlap where they have to.
+    static std::uint64_t short_word(const char* bytes, std::size_t size) {
+      if (size == 8) return word(bytes);
+      if (size >= 4) {
+        std::uint32_t low;
+        std::uint32_t high;
+        __builtin_memcpy(&low, bytes, 4);
+        __builtin_memcpy(&high, bytes + size - 4, 4);
+        return low | static_cast<std::uint64_t>(high) << (8 * (size - 4));
+      }
+      auto byte = [&](std::size_t i) { return static_cast<std::uint64_t>(static_cast<std::uint8_t>(bytes[i])); };
+      return byte(0) | byte(size / 2) << (8 * (size / 2)) | byte(size - 1) << (8 * (size - 1));
+    }
+    // Letters to lower case, eight at once: bytes from 'A' to 'Z' get 0x20 (high bits kept apart, so no carry).
+    static std::uint64_t fold(std::uint64_t value) {
+      constexpr std::uint64_t kHigh = 0x8080808080808080ULL;
+      constexpr std::uint64_t kOnes = 0x0101010101010101ULL;
+      std::uint64_t low = value & ~kHigh;
+      std::uint64_t from_a = low + (0x80 - 'A') * kOnes;
+      std::uint64_t past_z = low + (0x80 - 'Z' - 1) * kOnes;
+      std::uint64_t upper = from_a & ~past_z & ~value & kHigh;
+      return value | (upper >> 2);
+    }
+    [[nodiscard]] std::size_t hash() const {
+      std::uint64_t mixed = (words[0] ^ (words[1] * 3) ^ (words[2] * 5)) * 0x9e3779b97f4a7c15ULL;
+      return static_cast<std::size_t>(mixed >> 40);
+    }
+    friend bool operator==(const FoldedName&, const FoldedName&) = default;
   };
   struct Entry {
-    PackedName name;
-    std::uint16_t spec = kEmpty;
+    FoldedName name;
+    const CommandSpec* spec = nullptr;
   };
-  static constexpr std::uint16_t kEmpty = 0xffff;
 
-  CommandTable() = default;
-
-  [[nodiscard]] static PackedName pack(std::string_view name, std::uint32_t parent);
-  [[nodiscard]] std::size_t home_of(const PackedName& name) const;
-  [[nodiscard]] const CommandSpec* lookup(std::string_view name, std::uint32_t parent) const;
-
-  void copy_specs_of(const CommandTable& base);
-  CommandSpec& append(CommandSpec spec);  // Copies the name unless it is a built-in one.
-  void rebuild_index();                   // After the last append().
-  void insert(std::uint16_t index);
+  explicit CommandTable(std::vector<CommandSpec> specs, std::vector<std::unique_ptr<std::string>> names);
+  void insert(const CommandSpec& spec);
 
   std::vector<CommandSpec> specs_;
-  std::deque<std::string> names_;  // Of learned commands; a deque, since specs point at them.
-  std::vector<Entry> entries_;     // A power of two, at most half full.
-  int shift_ = 0;                  // 64 - log2(entries_.size()).
+  std::vector<std::unique_ptr<std::string>> names_;  // Of learned commands.
+  std::vector<Entry> entries_;
+  std::size_t mask_ = 0;
 };
 
 }  // namespace proxy::resp
