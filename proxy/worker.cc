@@ -15,6 +15,12 @@ namespace {
 constexpr std::uint64_t kTickMs = 100;
 constexpr std::uint64_t kTrimTicks = 10;
 
+// The list may grow while it is worked on.
+void flush_all(std::vector<Flushable*>& dirty) {
+  for (std::size_t i = 0; i < dirty.size(); ++i) dirty[i]->flush();
+  dirty.clear();
+}
+
 }  // namespace
 
 Worker::Worker(WorkerOptions options, std::shared_ptr<const RoutingTable> table, const WorkersByIndex& workers)
@@ -76,13 +82,12 @@ void Worker::adopt(int descriptor, const WorkerListener& listener) {
 }
 
 void Worker::end_turn() {
-  if (core_.dirty.empty() && !sessions_->has_resumables() && core_.graveyard.empty()) return;
   // Flushing may let sessions go on, and those make more to flush.
-  do {
+  while (sessions_->has_resumables() || !core_.dirty_connections.empty() || !core_.dirty_sessions.empty()) {
     if (sessions_->has_resumables()) sessions_->resume_all();
-    for (std::size_t i = 0; i < core_.dirty.size(); ++i) core_.dirty[i]->flush();
-    core_.dirty.clear();
-  } while (sessions_->has_resumables());
+    flush_all(core_.dirty_connections);
+    flush_all(core_.dirty_sessions);
+  }
   if (!core_.graveyard.empty()) core_.graveyard.clear();
 }
 

@@ -66,7 +66,10 @@ class Flushable {
 struct WorkerCore {
   static constexpr std::size_t kReadBytes = 64 * 1024;
 
-  WorkerCore() : read_buffer(new char[kReadBytes]) { dirty.reserve(1024); }
+  WorkerCore() : read_buffer(new char[kReadBytes]) {
+    dirty_connections.reserve(64);
+    dirty_sessions.reserve(1024);
+  }
 
   uv_loop_t* loop = nullptr;
   unsigned worker = 0;
@@ -79,7 +82,10 @@ struct WorkerCore {
   session::ScriptCache* scripts = nullptr;  // Shared by all workers.
   resp::FrameState frame;                   // Scratch of whoever parses now.
   std::string scratch;                      // Scratch for a reply or a request being built; never held across calls.
-  std::vector<Flushable*> dirty;
+  // To be flushed at the turn's end. Requests leave before replies: a client that has its answer finds that what it
+  // asked along with it is on its way too.
+  std::vector<Flushable*> dirty_connections;
+  std::vector<Flushable*> dirty_sessions;
   std::vector<std::unique_ptr<net::Socket>> graveyard;  // Closed before libuv knew them; freed at the turn's end.
   WorkerStats stats;
 

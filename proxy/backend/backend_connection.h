@@ -102,7 +102,7 @@ class BackendConnection final : public net::Socket, public Flushable {
   void on_ready(bool readable, bool writable, bool broken) override;
   void mark_dirty() {
     dirty_ = true;
-    core_.dirty.push_back(this);
+    core_.dirty_connections.push_back(this);
   }
   void start_connecting(std::vector<net::SocketAddress> addresses);
   void on_connected();

@@ -89,6 +89,8 @@ void NodeBackend::install(slots::NodeIndex index, const NodeRoute& was) {
   } else if (now.incarnation != was.incarnation) {
     fail_all("the server was restarted; closed the connection");
   }
+  // The first request should not have to wait for a connection.
+  if (unavailable() == nullptr && shared_[0] == nullptr) open_shared(Protocol::Resp2);
 }
 
 void NodeBackend::fail_all(const std::string& why) {

@@ -1,21 +1,28 @@
-// CommandSpec: what the proxy knows of a command, and the table that finds it by name.
+// CommandSpec: what the proxy knows of a command, and CommandId, by which code names it.
 //
-// The built-in table (command_table.inc) is made from COMMAND of Redis 7.0; what a node knows beyond it is added
+// The built-in specs (command_table.inc) are made from COMMAND of Redis 7.0; what a node knows beyond them is added
 // from the node's own COMMAND at start. Facts: https://redis.io/commands/command/ and
 // https://redis.io/docs/reference/command-tips/ (request and response policies).
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
 #include <string_view>
-#include <unordered_map>
-#include <vector>
 
 namespace proxy::resp {
 
 using Args = std::span<const std::string_view>;  // args[0] is the command's name.
+
+// Get, Set, ClientSetname ("client|setname"), ...: one for each built-in command and subcommand, in the order of
+// CommandTable::specs().
+enum class CommandId : std::uint16_t {
+#define SP_COMMAND(id, ...) id,
+#include "proxy/resp/command_table.inc"
+#undef SP_COMMAND
+  Count,
+  Learned = 0xffff,  // Any command that only the nodes know.
+};
+inline constexpr CommandId kLearnedCommand = CommandId::Learned;
 
 enum class CommandFlag : std::uint32_t {
   Write = 1U << 0,
@@ -31,27 +38,35 @@ enum class CommandFlag : std::uint32_t {
   MovableKeys = 1U << 10,
   Fast = 1U << 11,
   NoMulti = 1U << 12,
-  AllowBusy = 1U << 13,
-  NoAsyncLoading = 1U << 14,
-  SkipMonitor = 1U << 15,
-  SkipSlowlog = 1U << 16,
-  NoMandatoryKeys = 1U << 17,
-  Asking = 1U << 18,
+  Asking = 1U << 13,
+  AllowBusy = 1U << 14,
+  NoAsyncLoading = 1U << 15,
+  SkipMonitor = 1U << 16,
+  SkipSlowlog = 1U << 17,
+  NoMandatoryKeys = 1U << 18,
 };
 
 // How keys are found among the arguments. Positions are indexes into Args.
 enum class KeyRule : std::uint8_t {
-  None,      // No keys.
-  Range,     // first, last (negative counts from the end), step.
-  NumKeys,   // args[first - 1] says how many keys follow at `first` (EVAL, ZUNION, LMPOP); extra_key may name one more.
-  Streams,   // Keys are the first half of what follows the word STREAMS (XREAD, XREADGROUP).
-  Keyword,   // SORT's STORE, GEORADIUS's STORE/STOREDIST, MIGRATE's KEYS: special cases, by name.
-  Container, // Subcommands decide: look at the subcommand's own spec.
+  None,       // No keys.
+  Range,      // first, last (negative counts from the end), step.
+  NumKeys,    // args[first - 1] says how many keys follow at `first` (EVAL, ZUNION, LMPOP); extra_key may name one more.
+  Streams,    // Keys are the first half of what follows the word STREAMS (XREAD, XREADGROUP).
+  Keyword,    // SORT's STORE, GEORADIUS's STORE/STOREDIST, MIGRATE's KEYS: special cases, by id.
+  Container,  // Subcommands decide: look at the subcommand's own spec.
 };
 
 enum class RequestPolicy : std::uint8_t { Default, AllShards, AllNodes, MultiShard, Special };
 enum class ReplyPolicy : std::uint8_t {
-  Default, OneSucceeded, AllSucceeded, AggSum, AggMin, AggMax, AggLogicalAnd, AggLogicalOr, Special
+  Default,
+  OneSucceeded,
+  AllSucceeded,
+  AggSum,
+  AggMin,
+  AggMax,
+  AggLogicalAnd,
+  AggLogicalOr,
+  Special
 };
 
 struct CommandSpec {
@@ -65,7 +80,7 @@ struct CommandSpec {
   std::int16_t extra_key = 0;   // NumKeys: position of one more key (ZUNIONSTORE's destination); 0: none.
   RequestPolicy request_policy = RequestPolicy::Default;
   ReplyPolicy reply_policy = ReplyPolicy::Default;
-  std::uint16_t id = 0;         // Dense index of the built-in commands; kLearnedCommand for others.
+  CommandId id = kLearnedCommand;
 
   [[nodiscard]] bool has(CommandFlag flag) const { return (flags & static_cast<std::uint32_t>(flag)) != 0; }
   [[nodiscard]] bool arity_ok(std::size_t argc) const {

@@ -22,7 +22,7 @@ std::vector<CommandSpec> built_in_specs() {
   return {
 #define SP_COMMAND(id, name, arity, flags, rule, first, last, step, extra, request, reply)                       \
   CommandSpec{name, arity, flags, KeyRule::rule, first, last, step, extra, RequestPolicy::request, ReplyPolicy::reply, \
-              static_cast<std::uint16_t>(CommandId::id)},
+              CommandId::id},
 #include "proxy/resp/command_table.inc"
 #undef SP_COMMAND
   };

@@ -14,14 +14,6 @@
 
 namespace proxy::resp {
 
-enum class CommandId : std::uint16_t {
-#define SP_COMMAND(id, name, arity, flags, rule, first, last, step, extra, request, reply) id,
-#include "proxy/resp/command_table.inc"
-#undef SP_COMMAND
-  Count
-};
-inline constexpr std::uint16_t kLearnedCommand = 0xffff;  // CommandSpec::id of commands that are not built in.
-
 class CommandTable {
  public:
   [[nodiscard]] static std::shared_ptr<const CommandTable> built_in();

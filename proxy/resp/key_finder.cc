@@ -114,7 +114,7 @@ slots::Status find_keys(const CommandSpec& spec, Args args, std::vector<std::uin
     case KeyRule::Keyword:
       break;
   }
-  switch (static_cast<CommandId>(spec.id)) {
+  switch (spec.id) {
     case CommandId::Sort:
     case CommandId::SortRo:
       find_sort(args, positions);

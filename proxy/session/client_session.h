@@ -179,7 +179,7 @@ class ClientSession final : public net::Socket,
   void mark_dirty() {
     if (dirty_) return;
     dirty_ = true;
-    core_.dirty.push_back(this);
+    core_.dirty_sessions.push_back(this);
   }
   void watch_now();
   void abandon_tickets();

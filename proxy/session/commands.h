@@ -22,7 +22,8 @@ extern const std::array<Handler, kHandlersMax> kHandlers;  // By CommandSpec::id
 
 // Null: no handler; the command goes to the owner of its keys.
 inline Handler handler_of(const resp::CommandSpec& spec) {
-  return spec.id < kHandlersMax ? kHandlers[spec.id] : nullptr;
+  auto index = static_cast<std::size_t>(spec.id);
+  return index < kHandlersMax ? kHandlers[index] : nullptr;
 }
 
 // Keys of the proxy's own: clients can't name them and never see them.
