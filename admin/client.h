@@ -13,7 +13,7 @@
 #include "conf/config.h"
 #include "slots/result.h"
 
-struct redisContext;
+struct redisContext;  // NOLINT(readability-identifier-naming): hiredis named it.
 
 namespace admin {
 

@@ -36,8 +36,8 @@ constexpr std::string_view kReplication =
 constexpr std::string_view kPlans = "keys move by plans; see slotctl --help";
 
 struct SpecialWay {
-  CommandId id;
-  CommandWay way;
+  CommandId id{};
+  CommandWay way = CommandWay::ByKeys;
   std::string_view why = "";  // Of a refusal.
 };
 
@@ -59,6 +59,7 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::FunctionLoad, CommandWay::AllNodes},
     {CommandId::FunctionRestore, CommandWay::AllNodes},
     {CommandId::FunctionStats, CommandWay::AllNodes},
+    {CommandId::Info, CommandWay::AllNodes},
     {CommandId::Keys, CommandWay::AllNodes},
     {CommandId::Randomkey, CommandWay::AllNodes},
     {CommandId::Scan, CommandWay::AllNodes},
@@ -76,7 +77,6 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::Config, CommandWay::Local},
     {CommandId::Echo, CommandWay::Local},
     {CommandId::Hello, CommandWay::Local},
-    {CommandId::Info, CommandWay::Local},
     {CommandId::Latency, CommandWay::Local},
     {CommandId::Lolwut, CommandWay::Local},
     {CommandId::Module, CommandWay::Local},
@@ -134,17 +134,22 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::RestoreAsking, CommandWay::Refused, kPlans},
 };
 
-SpecialWay find_way(const CommandSpec& spec) {
+const SpecialWay* find_special(const CommandSpec& spec) {
   const auto* const found = std::find_if(
       std::begin(kSpecialWays), std::end(kSpecialWays),
-      [&](const SpecialWay& special) { return static_cast<std::uint16_t>(special.id) == spec.id; });
-  if (found != std::end(kSpecialWays)) return *found;
+      [&](const SpecialWay& special) { return special.id == static_cast<CommandId>(spec.id); });
+  return found == std::end(kSpecialWays) ? nullptr : found;
+}
+
+SpecialWay find_way(const CommandSpec& spec) {
+  if (const SpecialWay* special = find_special(spec); special != nullptr) return *special;
   // A command without keys that administers acts on the server that happens to get it.
   const bool is_keyless = spec.rule == resp::KeyRule::None;
   const bool is_risky = spec.has(CommandFlag::Admin) || spec.has(CommandFlag::Blocking) ||
                         spec.has(CommandFlag::PubSub) || spec.has(CommandFlag::NoMulti);
-  if (is_keyless && is_risky) return {CommandId::Count, CommandWay::Refused, kOneServer};
-  return {CommandId::Count, CommandWay::ByKeys};
+  if (is_keyless && is_risky)
+    return {static_cast<CommandId>(spec.id), CommandWay::Refused, kOneServer};
+  return {static_cast<CommandId>(spec.id), CommandWay::ByKeys};
 }
 
 bool is_word(std::string_view text, std::string_view word) {
@@ -231,14 +236,13 @@ class CommandExplanation {
         return nullptr;
       }
       // A subcommand's own way counts; one without any follows its container.
-      const SpecialWay sub_way = find_way(*sub);
-      if (sub_way.id != CommandId::Count || way_.way == CommandWay::ByKeys) way_ = sub_way;
+      if (find_special(*sub) != nullptr || way_.way == CommandWay::ByKeys) way_ = find_way(*sub);
       spec = sub;
     }
     report_.command = std::string(spec->name);
     std::replace(report_.command->begin(), report_.command->end(), '|', ' ');
     const bool is_odd_mset =
-        spec->id == static_cast<std::uint16_t>(CommandId::Mset) && args_.size() % 2 == 0;
+        static_cast<CommandId>(spec->id) == CommandId::Mset && args_.size() % 2 == 0;
     if (spec->arity_ok(args_.size()) && !is_odd_mset) return spec;
     reject(resp::wrong_arity(spec->name));
     return nullptr;
@@ -275,7 +279,7 @@ class CommandExplanation {
   void explain_all_nodes() {
     for (const NodeRoute& node : table_.nodes) report_.parts.push_back(part_of(node));
     conclude("all_nodes",
-             "it is about the keys or scripts of every node: each is asked, and the "
+             "it is about what every node holds: each is asked, and the "
              "answers become one");
   }
 
@@ -330,7 +334,7 @@ class CommandExplanation {
 
   const RoutingTable& table_;
   resp::Args args_;
-  SpecialWay way_{CommandId::Count, CommandWay::ByKeys};
+  SpecialWay way_{};
   admin::ExplainReport report_;
 };
 

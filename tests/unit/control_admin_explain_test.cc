@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "proxy/control/admin_explain.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/session/commands.h"

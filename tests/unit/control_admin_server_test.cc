@@ -470,9 +470,9 @@ TEST_CASE("a reload answers with its notes, or with why nothing was changed") {
     CHECK(has(peer.receive_until("\r\n"), R"({"notes":["limits.clients: 1 -> 2"]})"));
   }
   SUBCASE("mistakes, on one line") {
-    f.port.reloads.front()(slots::fail(slots::Errc::InvalidArgument, "a:1:2: x\nnothing was changed"));
+    f.port.reloads.front()(slots::fail(slots::Errc::InvalidArgument, "a:1:2: x\nnothing changed"));
     CHECK(peer.receive_until("\r\n") ==
-          "-ERR a:1:2: x; nothing was changed; correct the configuration and reload again\r\n");
+          "-ERR a:1:2: x; nothing changed; correct the configuration and reload again\r\n");
   }
 }
 
