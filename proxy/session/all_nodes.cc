@@ -67,7 +67,7 @@ std::string AllNodesGather::merged_error() const {
 std::string AllNodesGather::error_with_name(const Fragment& fragment) const {
   std::string line(fragment.reply.substr(0, fragment.reply.find("\r\n")));
   const std::string& name = name_of(fragment);
-  if (line.find(" node " + name + " ") == std::string::npos)
+  if (line.find("node " + name + " (") == std::string::npos)
     return fmt::format("{} (node {})\r\n", line, name);
   // One of the proxy's own. A node without slots can't serve any, so none should be named.
   constexpr std::string_view kNoSlot = " can't serve slot 0: ";

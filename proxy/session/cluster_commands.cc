@@ -123,7 +123,7 @@ void command_cluster(ClientSession& session, const Request& request) {
   if (!is_cluster_here(session)) return session.reply_error(resp::errors::kClusterDisabled);
   const route::ClusterReplies& replies = *session.table().cluster_replies;
   slots::NodeIndex myself = session.listener().node;
-  switch (static_cast<CommandId>(request.spec->id)) {
+  switch (request.spec->id) {
     case CommandId::ClusterSlots:
       return session.reply(replies.slots(session.resp3()));
     case CommandId::ClusterShards:

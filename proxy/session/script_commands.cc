@@ -235,7 +235,9 @@ class KillGather final : public BusyNodesGather {
  private:
   static int weight(std::string_view reply) {
     if (!reply.starts_with('-')) return 3;
-    if (reply.starts_with("-CLUSTERDOWN ") || reply.starts_with("-ERR ")) return 0;
+    for (std::string_view about_node : {"-CLUSTERDOWN ", "-LOADING ", "-ERR "}) {
+      if (reply.starts_with(about_node)) return 0;
+    }
     return reply.starts_with("-NOTBUSY ") ? 1 : 2;
   }
 
@@ -314,7 +316,7 @@ void command_evalsha(ClientSession& session, const Request& request) {
 }
 
 void command_script(ClientSession& session, const Request& request) {
-  switch (static_cast<CommandId>(request.spec->id)) {
+  switch (request.spec->id) {
     case CommandId::ScriptLoad:
       return (new ScriptLoadGather(session, request))->sent_all();
     case CommandId::ScriptExists:
@@ -332,7 +334,7 @@ void command_script(ClientSession& session, const Request& request) {
 }
 
 void command_function(ClientSession& session, const Request& request) {
-  switch (static_cast<CommandId>(request.spec->id)) {
+  switch (request.spec->id) {
     case CommandId::FunctionLoad:
     case CommandId::FunctionDelete:
     case CommandId::FunctionFlush:
