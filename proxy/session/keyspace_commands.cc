@@ -124,8 +124,9 @@ struct ScanPlace {
 
   // Goes on to the next node that owns slots, from the rank of now; false: there is none.
   bool seek_owner(const slots::SlotMap& map) {
-    for (; cursor.node_rank < by_rank.size(); ++cursor.node_rank) {
+    while (cursor.node_rank < by_rank.size()) {
       if (first_slot_of(map, node())) return true;
+      ++cursor.node_rank;
       cursor.node_cursor = 0;
       cursor.epoch_bits = static_cast<std::uint8_t>(map.epoch());
     }
