@@ -168,6 +168,9 @@ bool read_quoted(const char*& p, const char* end, char quote, std::string& word)
   return false;
 }
 
+// Fewer characters end a word than may stand between words.
+bool ends_word(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
 bool split_words(std::string_view line, std::vector<std::string>& words) {
   const char* p = line.data();
   const char* end = p + line.size();
@@ -175,7 +178,7 @@ bool split_words(std::string_view line, std::vector<std::string>& words) {
     while (p < end && std::isspace(static_cast<unsigned char>(*p))) ++p;
     if (p == end) return true;
     std::string word;
-    while (p < end && !std::isspace(static_cast<unsigned char>(*p))) {
+    while (p < end && !ends_word(*p)) {
       char c = *p++;
       if (c != '"' && c != '\'') {
         word.push_back(c);
