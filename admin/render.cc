@@ -245,7 +245,7 @@ std::string render(const StraysReport& report, RenderStyle style) {
                with_thousands(node.keys),
                {with_thousands(node.strays), node.strays == 0 ? Colour::None : Colour::Doubtful},
                lines.front(),
-               node.is_exact ? "" : "about: some may have been counted twice"});
+               node.is_exact ? "" : "about: the count is not exact"});
     for (std::size_t i = 1; i < lines.size(); ++i) table.add({"", "", "", lines[i]});
     for (const Bytes& name : node.names) {
       names += fmt::format("{}  {}\n", node.node, printable(name.raw));

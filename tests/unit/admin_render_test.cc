@@ -212,7 +212,7 @@ TEST_CASE("no strays is said for the nodes that were counted alone") {
 TEST_CASE("a count that may be too high says so") {
   StraysReport report{"shop", 7, false, {{.node = "a", .keys = 9, .strays = 5}}};
   report.nodes[0].is_exact = false;
-  CHECK(render(report, {}).find("about: some may have been counted twice") != std::string::npos);
+  CHECK(render(report, {}).find("about: the count is not exact") != std::string::npos);
 }
 
 TEST_CASE("reload shows its notes") {
