@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -14,28 +13,11 @@
 
 #include "admin/api.h"
 #include "admin/commands.h"
+#include "tests/support/temp_folder.h"
 
 using namespace admin;
-namespace fs = std::filesystem;
 
 namespace {
-
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (fs::temp_directory_path() / "slotctl-test-XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TempFolder() { fs::remove_all(path_); }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
-  [[nodiscard]] std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
 
 std::string bulk(const std::string& text) {
   return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
@@ -103,7 +85,7 @@ class FakeDaemon {
     ::close(client);
   }
 
-  TempFolder folder_;
+  tests::TempFolder folder_;
   std::string path_;
   int listener_ = -1;
   std::string request_;
@@ -158,7 +140,7 @@ TEST_CASE("the admin address comes from --admin, else from the environment") {
 }
 
 TEST_CASE("over TCP the password goes ahead, from the environment or a file") {
-  const TempFolder folder;
+  const tests::TempFolder folder;
   std::ofstream(folder.file("pw")) << "from file\nsecond line\n";
   FakeDaemon daemon("+OK\r\n" + bulk(kHealthy), /*is_tcp=*/true);
   SUBCASE("environment") {
@@ -228,7 +210,7 @@ TEST_CASE("an error answer is printed as a refusal and exits with 1") {
 }
 
 TEST_CASE("no daemon is told with what to do, and exits with 4") {
-  const TempFolder folder;
+  const tests::TempFolder folder;
   const Outcome outcome = slotctl({"status", "--admin", folder.file("none.sock")});
   CHECK(outcome.code == 4);
   CHECK(outcome.err == "can't reach slotproxy at " + folder.file("none.sock") +
@@ -304,7 +286,7 @@ TEST_CASE("help documents the exit codes, version says the version") {
 }
 
 TEST_CASE("config check needs no daemon; a good file exits with 0, mistakes with 2") {
-  const TempFolder folder;
+  const tests::TempFolder folder;
   const std::string good = SLOTPROXY_SOURCE_DIR "/conf/slotproxy.yaml";
   CHECK(slotctl({"config", "check", good}).code == 0);
   CHECK(has(slotctl({"config", "check", good, "--json"}).out, "\"ok\":true,\"mistakes\":[]"));
