@@ -28,6 +28,7 @@ Worker::Worker(WorkerOptions options, std::shared_ptr<const RoutingTable> table,
   SP_ASSERT(uv_loop_init(&loop_) == 0);
   core_.loop = &loop_;
   core_.worker = options_.index;
+  core_.started_ms = uv_now(&loop_);
   core_.connection_name = options_.connection_name;
   core_.scripts = options_.scripts;
   core_.table = std::move(table);

@@ -73,6 +73,7 @@ struct WorkerCore {
 
   uv_loop_t* loop = nullptr;
   unsigned worker = 0;
+  std::uint64_t started_ms = 0;  // On the loop's clock.
   std::string connection_name;  // CLIENT SETNAME of connections to nodes.
   std::shared_ptr<const RoutingTable> table;
   std::unique_ptr<char[]> read_buffer;  // Every read of this worker lands here first.

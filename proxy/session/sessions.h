@@ -48,6 +48,7 @@ class Sessions {
   void adopt(int descriptor, std::shared_ptr<const ListenerFacts> listener);
 
   [[nodiscard]] OtherWorkers& others() { return others_; }
+  [[nodiscard]] unsigned workers() const { return workers_; }
   [[nodiscard]] std::size_t size() const { return sessions_.size(); }
   [[nodiscard]] std::uint64_t clients_of_all_workers() const { return counts_.clients.load(std::memory_order_relaxed); }
   // `visit` may close the session it is given.

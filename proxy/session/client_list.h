@@ -1,0 +1,51 @@
+// CLIENT LIST's lines and CLIENT KILL's filters. Pure. Format: https://redis.io/commands/client-list/
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proxy/resp/command_spec.h"
+#include "slots/result.h"
+
+namespace proxy::session {
+
+// What a line says of a client.
+struct ClientFacts {
+  std::uint64_t id = 0;
+  std::string address;        // Of the client, "127.0.0.1:51324".
+  std::string local_address;  // The one that it connected to.
+  int descriptor = 0;
+  std::string name;
+  std::string library_name;
+  std::string library_version;
+  std::string last_command;
+  std::uint64_t age_seconds = 0;
+  std::uint64_t idle_seconds = 0;
+  std::size_t input_bytes = 0;
+  std::size_t unread_bytes = 0;
+  int protocol = 2;
+};
+
+[[nodiscard]] std::string client_line(const ClientFacts& facts);  // Without a line end.
+
+// Which clients CLIENT KILL or CLIENT LIST means: all conditions that are given must hold.
+struct ClientFilter {
+  std::vector<std::uint64_t> ids;  // Empty: any.
+  std::optional<std::string> address;
+  std::optional<std::string> local_address;
+  std::optional<std::string> user;
+  bool none = false;     // A TYPE that no client of a proxy has (master, replica, pubsub).
+  bool skip_me = true;   // KILL only.
+  bool old_form = false; // CLIENT KILL addr:port: answers OK or an error, not a count.
+
+  [[nodiscard]] bool matches(const ClientFacts& facts) const;
+};
+
+// Errors: InvalidArgument with Redis's text.
+[[nodiscard]] slots::Result<ClientFilter> parse_kill_filter(resp::Args args);  // CLIENT KILL ...
+[[nodiscard]] slots::Result<ClientFilter> parse_list_filter(resp::Args args);  // CLIENT LIST ...
+
+}  // namespace proxy::session

@@ -1,0 +1,370 @@
+// Commands about the connection itself: who the client is, how it wants its replies. Answered here, since nodes only
+// know the connections that all sessions share.
+
+#include <netinet/in.h>
+#include <openssl/crypto.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <charconv>
+#include <memory>
+
+#include "proxy/net/resolver.h"
+#include "proxy/resp/command_table.h"
+#include "proxy/session/client_list.h"
+#include "proxy/session/commands.h"
+#include "proxy/session/sessions.h"
+
+namespace proxy::session {
+
+namespace {
+
+using resp::CommandId;
+using resp::ReplyWriter;
+
+bool is_word(std::string_view arg, std::string_view word) {
+  return arg.size() == word.size() && ::strncasecmp(arg.data(), word.data(), word.size()) == 0;
+}
+
+std::string ok() { return "+OK\r\n"; }
+
+// The time that this takes tells nothing about the password but its length.
+bool is_password(const std::string& wanted, std::string_view given) {
+  return wanted.size() == given.size() && CRYPTO_memcmp(wanted.data(), given.data(), given.size()) == 0;
+}
+
+bool log_in(ClientSession& session, std::string_view user, std::string_view password) {
+  const std::string& wanted = session.table().client_password;
+  bool is_right = user == "default" && (wanted.empty() || is_password(wanted, password));
+  if (is_right) session.set_authenticated(true);
+  return is_right;
+}
+
+// A name shows up in CLIENT LIST, whose fields are parted by blanks.
+bool is_plain_text(std::string_view text) {
+  for (char c : text) {
+    if (c < '!' || c > '~') return false;
+  }
+  return true;
+}
+
+std::string address_text(int descriptor, int (*ask)(int, sockaddr*, socklen_t*)) {
+  net::SocketAddress address;
+  address.length = sizeof address.storage;
+  auto* raw = reinterpret_cast<sockaddr*>(&address.storage);
+  if (ask(descriptor, raw, &address.length) != 0) return "?:0";
+  std::string text = address.text();
+  return address.family() == AF_UNIX ? text + ":0" : text;
+}
+
+ClientFacts facts_of(ClientSession& session) {
+  ClientFacts facts;
+  facts.id = session.id();
+  facts.address = address_text(session.descriptor(), ::getpeername);
+  facts.local_address = address_text(session.descriptor(), ::getsockname);
+  facts.descriptor = session.descriptor();
+  std::uint64_t now = session.core().now_ms();
+  facts.age_seconds = (now - session.created_ms()) / 1000;
+  facts.idle_seconds = (now - session.last_active_ms()) / 1000;
+  facts.input_bytes = session.input_bytes();
+  facts.unread_bytes = session.unread_bytes();
+  facts.protocol = session.resp3() ? 3 : 2;
+  if (const SessionNotes* notes = session.notes_if_any()) {
+    facts.name = notes->name;
+    facts.library_name = notes->library_name;
+    facts.library_version = notes->library_version;
+  }
+  return facts;
+}
+
+// A reply that the workers make together.
+class AnswerOfAll final : public backend::PendingReply {
+ public:
+  explicit AnswerOfAll(ClientSession& session) : session_(&session), place_(session.push_pending(this)) {
+    session.hold(kHoldAnswer);
+  }
+  void abandon() override { session_ = nullptr; }
+  // The session, or null when it has left meanwhile.
+  [[nodiscard]] ClientSession* session() { return session_; }
+  void fill(std::string_view reply) {
+    if (session_ == nullptr) return;
+    session_->fill(place_, reply);
+    session_->release(kHoldAnswer);
+  }
+
+ private:
+  ClientSession* session_;
+  backend::Ticket* place_;
+};
+
+void client_list(ClientSession& session, const Request& request) {
+  auto filter = parse_list_filter(request.args);
+  if (!filter) return session.reply_error(filter.error().message);
+  auto answer = std::make_shared<AnswerOfAll>(session);
+  session.sessions().others().ask_all(
+      [filter = *filter](Sessions& sessions) {
+        std::string lines;
+        sessions.for_each([&](ClientSession& each) {
+          ClientFacts facts = facts_of(each);
+          if (filter.matches(facts)) lines += client_line(facts) + "\n";
+        });
+        return lines;
+      },
+      [answer](const std::vector<std::string>& answers) {
+        if (answer->session() == nullptr) return;
+        std::string all;
+        for (const std::string& lines : answers) all += lines;
+        std::string out;
+        ReplyWriter(out, answer->session()->resp3()).verbatim(all);
+        answer->fill(out);
+      });
+}
+
+void client_kill(ClientSession& session, const Request& request) {
+  auto filter = parse_kill_filter(request.args);
+  if (!filter) return session.reply_error(filter.error().message);
+  auto answer = std::make_shared<AnswerOfAll>(session);
+  std::uint64_t me = session.id();
+  session.sessions().others().ask_all(
+      [filter = *filter, me](Sessions& sessions) {
+        std::size_t killed = 0;
+        sessions.for_each([&](ClientSession& each) {
+          if ((filter.skip_me && each.id() == me) || !filter.matches(facts_of(each))) return;
+          ++killed;
+          // The one that asks still gets its answer.
+          each.id() == me ? each.close_after_replies() : each.close_now();
+        });
+        return std::to_string(killed);
+      },
+      [answer, old_form = filter->old_form](const std::vector<std::string>& answers) {
+        if (answer->session() == nullptr) return;
+        std::int64_t killed = 0;
+        for (const std::string& count : answers) killed += std::stoll(count);
+        std::string out;
+        ReplyWriter writer(out, answer->session()->resp3());
+        if (!old_form) {
+          writer.integer(killed);
+        } else if (killed > 0) {
+          writer.simple("OK");
+        } else {
+          writer.error("ERR No such client");
+        }
+        answer->fill(out);
+      });
+}
+
+void client_setname(ClientSession& session, const Request& request) {
+  if (!is_plain_text(request.args[2])) {
+    return session.reply_error("ERR Client names cannot contain spaces, newlines or special characters.");
+  }
+  session.notes().name = std::string(request.args[2]);
+  session.reply(ok());
+}
+
+void client_setinfo(ClientSession& session, const Request& request) {
+  std::string_view attribute = request.args[2];
+  std::string_view value = request.args[3];
+  bool is_name = is_word(attribute, "lib-name");
+  if (!is_name && !is_word(attribute, "lib-ver")) {
+    return session.reply_error("ERR Unrecognized option '" + std::string(attribute) + "'");
+  }
+  if (!is_plain_text(value)) {
+    return session.reply_error(std::string("ERR ") + (is_name ? "lib-name" : "lib-ver") +
+                               " cannot contain spaces, newlines or special characters.");
+  }
+  (is_name ? session.notes().library_name : session.notes().library_version) = std::string(value);
+  session.reply(ok());
+}
+
+void client_reply(ClientSession& session, const Request& request) {
+  std::string_view mode = request.args[2];
+  if (is_word(mode, "on")) {
+    session.set_reply_mode(ReplyMode::On);
+    session.reply(ok());
+  } else if (is_word(mode, "off")) {
+    session.set_reply_mode(ReplyMode::Off);
+  } else if (is_word(mode, "skip")) {
+    session.set_reply_mode(ReplyMode::SkipNext);
+  } else {
+    session.reply_error(resp::errors::kSyntax);
+  }
+}
+
+void reply_on_or_off(ClientSession& session, const Request& request) {
+  bool known = is_word(request.args[2], "on") || is_word(request.args[2], "off");
+  known ? session.reply(ok()) : session.reply_error(resp::errors::kSyntax);
+}
+
+constexpr std::string_view kClientHelp[] = {
+    "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "GETNAME", "    Return the name of the current connection.",
+    "ID", "    Return the ID of the current connection.",
+    "INFO", "    Return information about the current client connection.",
+    "KILL <ip:port>", "    Kill connection made from <ip:port>.",
+    "KILL <option> <value> [<option> <value> [...]]",
+    "    Kill connections. Options are: ADDR, LADDR, TYPE, USER, SKIPME, ID.",
+    "LIST [TYPE NORMAL | ID <id> ...]", "    Return information about the proxy's client connections.",
+    "REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection.",
+    "SETNAME <name>", "    Assign the name <name> to the current connection.",
+    "SETINFO <option> <value>", "    Set client meta attr. Options are: LIB-NAME, LIB-VER.",
+    "NO-EVICT (ON|OFF)", "    Accepted; the proxy evicts no clients.",
+    "NO-TOUCH (ON|OFF)", "    Accepted without effect on the nodes.",
+    "HELP", "    Print this help.",
+};
+
+// HELLO's options; false: the error is replied.
+bool take_hello_options(ClientSession& session, const Request& request, std::optional<std::string>& name) {
+  for (std::size_t i = 2; i < request.args.size(); ++i) {
+    std::size_t left = request.args.size() - i - 1;
+    if (is_word(request.args[i], "auth") && left >= 2) {
+      if (!log_in(session, request.args[i + 1], request.args[i + 2])) {
+        session.reply_error(resp::errors::kWrongPass);
+        return false;
+      }
+      i += 2;
+    } else if (is_word(request.args[i], "setname") && left >= 1) {
+      if (!is_plain_text(request.args[i + 1])) {
+        session.reply_error("ERR Client names cannot contain spaces, newlines or special characters.");
+        return false;
+      }
+      name = std::string(request.args[++i]);
+    } else {
+      session.reply_error("ERR Syntax error in HELLO option '" + std::string(request.args[i]) + "'");
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void command_auth(ClientSession& session, const Request& request) {
+  if (request.args.size() > 3) return session.reply_error(resp::errors::kSyntax);
+  bool with_user = request.args.size() == 3;
+  if (!with_user && session.table().client_password.empty()) {
+    return session.reply_error(
+        "ERR AUTH <password> called without any password configured for the default user. Are you sure your "
+        "configuration is correct?");
+  }
+  bool in = log_in(session, with_user ? request.args[1] : "default", request.args.back());
+  in ? session.reply(ok()) : session.reply_error(resp::errors::kWrongPass);
+}
+
+void command_echo(ClientSession& session, const Request& request) {
+  std::string out;
+  resp::append_bulk(out, request.args[1]);
+  session.reply(out);
+}
+
+void command_ping(ClientSession& session, const Request& request) {
+  if (request.args.size() > 2) return session.reply_error("ERR wrong number of arguments for 'ping' command");
+  if (request.args.size() == 2) return command_echo(session, request);
+  session.reply("+PONG\r\n");
+}
+
+void command_quit(ClientSession& session, const Request&) {
+  session.reply(ok());
+  session.close_after_replies();
+}
+
+void command_reset(ClientSession& session, const Request&) {
+  session.reset();
+  session.reply("+RESET\r\n");
+}
+
+void command_select(ClientSession& session, const Request& request) {
+  std::string_view text = request.args[1];
+  std::int64_t database = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), database);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    return session.reply_error("ERR invalid DB index");
+  }
+  if (database == 0) return session.reply(ok());
+  session.reply_error(session.is_redirect() ? resp::errors::kSelectInCluster : resp::errors::kDatabaseRange);
+}
+
+void command_hello(ClientSession& session, const Request& request) {
+  backend::Protocol protocol = session.protocol();
+  if (request.args.size() > 1) {
+    std::string_view text = request.args[1];
+    std::int64_t version = 0;
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+    if (error != std::errc{} || end != text.data() + text.size()) {
+      return session.reply_error("ERR Protocol version is not an integer or out of range");
+    }
+    if (version != 2 && version != 3) return session.reply_error("NOPROTO unsupported protocol version");
+    protocol = version == 3 ? backend::Protocol::Resp3 : backend::Protocol::Resp2;
+  }
+  std::optional<std::string> name;
+  if (!take_hello_options(session, request, name)) return;
+  if (!session.is_authenticated()) {
+    return session.reply_error(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> "
+        "<pass> option can be used to authenticate the client and select the RESP protocol version at the same time");
+  }
+  if (name) session.notes().name = *name;
+  session.set_protocol(protocol);
+  const std::string& version = session.table().redis_version;
+  std::string out;
+  ReplyWriter writer(out, session.resp3());
+  writer.map(7);
+  writer.bulk("server");
+  writer.bulk("redis");
+  writer.bulk("version");
+  writer.bulk(version.empty() ? "7.0.15" : version);
+  writer.bulk("proto");
+  writer.integer(session.resp3() ? 3 : 2);
+  writer.bulk("id");
+  writer.integer(static_cast<std::int64_t>(session.id()));
+  writer.bulk("mode");
+  writer.bulk(session.is_redirect() || session.table().forward_cluster ? "cluster" : "standalone");
+  writer.bulk("role");
+  writer.bulk("master");
+  writer.bulk("modules");
+  writer.array(0);
+  session.reply(out);
+}
+
+void command_client(ClientSession& session, const Request& request) {
+  std::string out;
+  ReplyWriter writer(out, session.resp3());
+  switch (request.spec->id) {
+    case CommandId::ClientId:
+      writer.integer(static_cast<std::int64_t>(session.id()));
+      break;
+    case CommandId::ClientGetname: {
+      const SessionNotes* notes = session.notes_if_any();
+      notes != nullptr && !notes->name.empty() ? writer.bulk(notes->name) : writer.null();
+      break;
+    }
+    case CommandId::ClientInfo:
+      writer.verbatim(client_line(facts_of(session)) + "\n");
+      break;
+    case CommandId::ClientGetredir:
+      writer.integer(-1);  // Tracking is off.
+      break;
+    case CommandId::ClientHelp:
+      writer.array(std::size(kClientHelp));
+      for (std::string_view line : kClientHelp) writer.simple(line);
+      break;
+    case CommandId::ClientSetname:
+      return client_setname(session, request);
+    case CommandId::ClientSetinfo:
+      return client_setinfo(session, request);
+    case CommandId::ClientReply:
+      return client_reply(session, request);
+    case CommandId::ClientNoEvict:
+    case CommandId::ClientNoTouch:
+      return reply_on_or_off(session, request);
+    case CommandId::ClientList:
+      return client_list(session, request);
+    case CommandId::ClientKill:
+      return client_kill(session, request);
+    default:
+      return session.reply_error(resp::errors::not_supported(request.spec->name, "it is not available yet"));
+  }
+  session.reply(out);
+}
+
+}  // namespace proxy::session

@@ -1,0 +1,322 @@
+// Commands about the server as a whole, as far as many servers behind one address have an answer.
+
+#include <fnmatch.h>
+#include <fmt/format.h>
+#include <strings.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "proxy/resp/command_table.h"
+#include "proxy/resp/reply_cursor.h"
+#include "proxy/route/info_merge.h"
+#include "proxy/session/all_nodes.h"
+#include "proxy/session/commands.h"
+#include "proxy/session/sessions.h"
+
+namespace proxy::session {
+
+namespace {
+
+using resp::CommandId;
+using resp::ReplyWriter;
+
+void refuse(ClientSession& session, const Request& request, std::string_view why) {
+  session.core().stats.errors.add();
+  session.reply_error(resp::errors::not_supported(request.spec->name, why));
+}
+
+void reply_help(ClientSession& session, std::initializer_list<std::string_view> lines) {
+  std::string out;
+  ReplyWriter writer(out, session.resp3());
+  writer.array(lines.size());
+  for (std::string_view line : lines) writer.simple(line);
+  session.reply(out);
+}
+
+std::string_view state_text(NodeState state) {
+  switch (state) {
+    case NodeState::Unverified:
+      return "unverified";
+    case NodeState::Up:
+      return "up";
+    case NodeState::Down:
+      return "down";
+    case NodeState::Refused:
+      return "refused";
+  }
+  return "unknown";
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+// INFO of every node, and whether its identity key is among the keys that it counts.
+class InfoGather final : public AllNodesGather {
+ public:
+  InfoGather(ClientSession& session, std::vector<std::string> sections)
+      : AllNodesGather(session), sections_(std::move(sections)) {}
+
+  void start() {
+    std::string info;
+    resp::append_request(info, {"INFO", "everything"});
+    std::string exists;
+    resp::append_request(exists, {"EXISTS", "__slotproxy:identity"});
+    for (slots::NodeIndex node : nodes_meant(session(), NodesMeant::Every)) {
+      ask(node, info);
+      ask(node, exists);
+    }
+    sent_all();
+  }
+
+ private:
+  bool finish(std::string& out) override {
+    ClientSession& client = session();
+    const RoutingTable& table = asked();
+    route::ProxyFacts facts;
+    facts.slotproxy_version = SLOTPROXY_VERSION;
+    facts.redis_version = table.redis_version.empty() ? "7.0.15" : table.redis_version;
+    facts.cluster_mode = client.is_redirect() || table.forward_cluster;
+    facts.process_id = static_cast<std::uint64_t>(::getpid());
+    facts.uptime_seconds = client.core().now_ms() / 1000 - client.core().started_ms / 1000;
+    facts.tcp_port = client.listener().port;
+    facts.clients = client.sessions().clients_of_all_workers();
+    facts.clients_max = table.limits.clients;
+    facts.workers = client.sessions().workers();
+    facts.epoch = table.map->epoch();
+    facts.requests_total = client.core().stats.requests.get();
+    facts.connections_total = client.core().stats.clients_total.get();
+    facts.errors_total = client.core().stats.errors.get();
+    facts.run_id = slots::node_id_of(table.cluster, client.core().connection_name);
+    ReplyWriter(out, resp3()).verbatim(route::merge_info(facts, nodes(table), sections_));
+    return true;
+  }
+
+  std::vector<route::NodeInfo> nodes(const RoutingTable& table) const {
+    std::vector<route::NodeInfo> nodes;
+    for (std::size_t i = 0; i + 1 < fragments().size(); i += 2) {
+      const Fragment& fragment = fragments()[i];
+      const NodeRoute& route = table.nodes[fragment.node];
+      route::NodeInfo node;
+      node.name = route.name;
+      node.address = route.address.text();
+      node.state = state_text(route.state);
+      node.slots = table.map->slots_of(fragment.node).size();
+      node.info = resp::ReplyCursor(fragment.reply).read_bulk();
+      auto hidden = resp::ReplyCursor(fragments()[i + 1].reply).read_integer();
+      node.hidden_keys = static_cast<std::uint64_t>(hidden.value_or(0));
+      nodes.push_back(std::move(node));
+    }
+    return nodes;
+  }
+
+  std::vector<std::string> sections_;
+};
+
+struct Setting {
+  std::string_view name;
+  std::string value;
+};
+
+// What clients and tools ask CONFIG GET for, answered for the proxy as a whole.
+std::vector<Setting> settings(const ClientSession& session) {
+  const conf::Limits& limits = session.table().limits;
+  return {{"appendonly", "no"},
+          {"bind", session.listener().address.substr(0, session.listener().address.rfind(':'))},
+          {"cluster-enabled", session.is_redirect() || session.table().forward_cluster ? "yes" : "no"},
+          {"databases", "1"},
+          {"maxclients", std::to_string(limits.clients)},
+          {"maxmemory", "0"},
+          {"maxmemory-policy", "noeviction"},
+          {"port", std::to_string(session.listener().port)},
+          {"proto-max-bulk-len", std::to_string(limits.bulk)},
+          {"replica-read-only", "yes"},
+          {"save", ""},
+          {"slave-read-only", "yes"},
+          {"tcp-keepalive", "300"},
+          {"timeout", "0"}};
+}
+
+void config_get(ClientSession& session, const Request& request) {
+  std::vector<Setting> found;
+  for (Setting& setting : settings(session)) {
+    bool wanted = std::any_of(request.args.begin() + 2, request.args.end(), [&](std::string_view pattern) {
+      return ::fnmatch(lower(pattern).c_str(), std::string(setting.name).c_str(), 0) == 0;
+    });
+    if (wanted) found.push_back(std::move(setting));
+  }
+  std::string out;
+  ReplyWriter writer(out, session.resp3());
+  writer.map(found.size());
+  for (const Setting& setting : found) {
+    writer.bulk(setting.name);
+    writer.bulk(setting.value);
+  }
+  session.reply(out);
+}
+
+void acl_getuser(ClientSession& session, const Request& request) {
+  std::string out;
+  ReplyWriter writer(out, session.resp3());
+  if (request.args[2] != "default") {
+    writer.null();
+    return session.reply(out);
+  }
+  bool has_password = !session.table().client_password.empty();
+  writer.map(6);
+  writer.bulk("flags");
+  writer.set(has_password ? 1 : 2);
+  writer.bulk("on");
+  if (!has_password) writer.bulk("nopass");
+  writer.bulk("passwords");
+  writer.array(0);
+  writer.bulk("commands");
+  writer.bulk("+@all");
+  writer.bulk("keys");
+  writer.bulk("~*");
+  writer.bulk("channels");
+  writer.bulk("&*");
+  writer.bulk("selectors");
+  writer.array(0);
+  session.reply(out);
+}
+
+}  // namespace
+
+void command_command(ClientSession& session, const Request& request) {
+  slots::NodeIndex node = any_node(session);
+  if (node != slots::kNoNode) session.forward(node, 0, request.bytes);
+}
+
+void command_config(ClientSession& session, const Request& request) {
+  switch (request.spec->id) {
+    case CommandId::ConfigGet:
+      return config_get(session, request);
+    case CommandId::ConfigHelp:
+      return reply_help(session, {"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "GET <pattern>",
+                                  "    Return what the proxy answers for the nodes as one.", "HELP", "    Print this help."});
+    default:
+      return refuse(session, request, "it acts on one server; change the node's own configuration, or the proxy's YAML");
+  }
+}
+
+void command_info(ClientSession& session, const Request& request) {
+  std::vector<std::string> sections;
+  for (std::string_view section : request.args.subspan(1)) sections.push_back(lower(section));
+  (new InfoGather(session, std::move(sections)))->start();
+}
+
+void command_latency(ClientSession& session, const Request& request) {
+  std::string out;
+  ReplyWriter writer(out, session.resp3());
+  switch (request.spec->id) {
+    case CommandId::LatencyLatest:
+    case CommandId::LatencyHistory:
+      writer.array(0);
+      break;
+    case CommandId::LatencyReset:
+      writer.integer(0);
+      break;
+    case CommandId::LatencyHistogram:
+      writer.map(0);
+      break;
+    case CommandId::LatencyDoctor:
+      writer.verbatim("The proxy keeps no latency history of its own; ask the nodes.\n");
+      break;
+    case CommandId::LatencyHelp:
+      return reply_help(session, {"LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+                                  "DOCTOR, HISTOGRAM, HISTORY, LATEST, RESET", "    Answered empty: ask the nodes.",
+                                  "HELP", "    Print this help."});
+    default:
+      return refuse(session, request, "the proxy keeps no latency history; ask the nodes");
+  }
+  session.reply(out);
+}
+
+void command_lolwut(ClientSession& session, const Request&) {
+  std::string out;
+  ReplyWriter(out, session.resp3()).verbatim("slotproxy " SLOTPROXY_VERSION ", in front of Redis ver. " +
+                                             session.table().redis_version + "\n");
+  session.reply(out);
+}
+
+void command_module(ClientSession& session, const Request& request) {
+  if (request.spec->id != CommandId::ModuleList) {
+    return refuse(session, request, "modules are loaded at the nodes themselves");
+  }
+  session.reply("*0\r\n");
+}
+
+void command_role(ClientSession& session, const Request&) {
+  std::string out;
+  ReplyWriter writer(out, session.resp3());
+  writer.array(3);
+  writer.bulk("master");
+  writer.integer(0);
+  writer.array(0);
+  session.reply(out);
+}
+
+void command_slowlog(ClientSession& session, const Request& request) {
+  switch (request.spec->id) {
+    case CommandId::SlowlogGet:
+      return session.reply("*0\r\n");
+    case CommandId::SlowlogLen:
+      return session.reply(":0\r\n");
+    case CommandId::SlowlogReset:
+      return session.reply("+OK\r\n");
+    default:
+      return reply_help(session, {"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+                                  "GET, LEN, RESET", "    Answered empty: each node has a slow log of its own.", "HELP",
+                                  "    Print this help."});
+  }
+}
+
+void command_time(ClientSession& session, const Request&) {
+  timeval now{};
+  ::gettimeofday(&now, nullptr);
+  std::string out;
+  ReplyWriter writer(out, session.resp3());
+  writer.array(2);
+  writer.bulk(std::to_string(now.tv_sec));
+  writer.bulk(std::to_string(now.tv_usec));
+  session.reply(out);
+}
+
+void command_acl(ClientSession& session, const Request& request) {
+  std::string out;
+  ReplyWriter writer(out, session.resp3());
+  switch (request.spec->id) {
+    case CommandId::AclWhoami:
+      writer.bulk("default");
+      return session.reply(out);
+    case CommandId::AclUsers:
+      writer.array(1);
+      writer.bulk("default");
+      return session.reply(out);
+    case CommandId::AclList:
+      writer.array(1);
+      writer.bulk(session.table().client_password.empty() ? "user default on nopass ~* &* +@all"
+                                                          : "user default on ~* &* +@all");
+      return session.reply(out);
+    case CommandId::AclGetuser:
+      return acl_getuser(session, request);
+    case CommandId::AclCat:
+    case CommandId::AclGenpass:
+    case CommandId::AclHelp:
+      return command_command(session, request);  // The same at any node, and changes nothing.
+    case CommandId::AclLog:
+      return session.reply("*0\r\n");
+    default:
+      return refuse(session, request, "clients log in as the YAML's listen.password says");
+  }
+}
+
+}  // namespace proxy::session
