@@ -1,8 +1,9 @@
 // CommandSpec: what the proxy knows of a command, and CommandId, by which code names it.
 //
-// The built-in specs (command_table.inc) are made from COMMAND of Redis 7.0; what a node knows beyond them is added
-// from the node's own COMMAND at start. Facts: https://redis.io/commands/command/ and
-// https://redis.io/docs/reference/command-tips/ (request and response policies).
+// The built-in specs (command_table.inc) are made from COMMAND of Redis 7.0; what a node knows
+// beyond them is added from the node's own COMMAND at start. Facts:
+// https://redis.io/commands/command/ and https://redis.io/docs/reference/command-tips/ (request and
+// response policies).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ namespace proxy::resp {
 
 using Args = std::span<const std::string_view>;  // args[0] is the command's name.
 
-// Get, Set, ClientSetname ("client|setname"), ...: one for each built-in command and subcommand, in the order of
-// CommandTable::specs().
+// Get, Set, ClientSetname ("client|setname"), ...: one for each built-in command and subcommand, in
+// the order of CommandTable::specs().
 enum class CommandId : std::uint16_t {
 #define SP_COMMAND(id, ...) id,
 #include "proxy/resp/command_table.inc"
@@ -50,10 +51,11 @@ enum class CommandFlag : std::uint32_t {
 enum class KeyRule : std::uint8_t {
   None,       // No keys.
   Range,      // first, last (negative counts from the end), step.
-  NumKeys,    // args[first - 1] says how many keys follow at `first` (EVAL, ZUNION, LMPOP); extra_key may name one more.
+  NumKeys,    // args[first - 1] says how many keys follow at `first`; extra_key may name one more.
   Streams,    // Keys are the first half of what follows the word STREAMS (XREAD, XREADGROUP).
   Keyword,    // SORT's STORE, GEORADIUS's STORE/STOREDIST, MIGRATE's KEYS: special cases, by id.
   Container,  // Subcommands decide: look at the subcommand's own spec.
+  Unknown,  // Keys can't be told from what the node says of a learned command: it can't be routed.
 };
 
 enum class RequestPolicy : std::uint8_t { Default, AllShards, AllNodes, MultiShard, Special };
@@ -70,21 +72,24 @@ enum class ReplyPolicy : std::uint8_t {
 };
 
 struct CommandSpec {
-  std::string_view name;        // Lower case; a subcommand is "container|sub". Static, or owned by the table.
-  std::int16_t arity = 0;       // As Redis: n exactly, -n at least n, the name included.
-  std::uint32_t flags = 0;      // CommandFlag bits.
+  std::string_view name;    // Lower case; a subcommand is "container|sub". The table's, or static.
+  std::int16_t arity = 0;   // As Redis: n exactly, -n at least n, the name included.
+  std::uint32_t flags = 0;  // CommandFlag bits.
   KeyRule rule = KeyRule::None;
-  std::int16_t first_key = 0;   // Range and NumKeys.
-  std::int16_t last_key = 0;    // Range only.
-  std::int16_t key_step = 0;    // Range only.
-  std::int16_t extra_key = 0;   // NumKeys: position of one more key (ZUNIONSTORE's destination); 0: none.
+  std::int16_t first_key = 0;  // Range and NumKeys.
+  std::int16_t last_key = 0;   // Range only.
+  std::int16_t key_step = 0;   // Range only.
+  std::int16_t extra_key = 0;  // NumKeys: one more key's place (ZUNIONSTORE's target); 0: none.
   RequestPolicy request_policy = RequestPolicy::Default;
   ReplyPolicy reply_policy = ReplyPolicy::Default;
   CommandId id = kLearnedCommand;
 
-  [[nodiscard]] bool has(CommandFlag flag) const { return (flags & static_cast<std::uint32_t>(flag)) != 0; }
+  [[nodiscard]] bool has(CommandFlag flag) const {
+    return (flags & static_cast<std::uint32_t>(flag)) != 0;
+  }
   [[nodiscard]] bool arity_ok(std::size_t argc) const {
-    return arity >= 0 ? argc == static_cast<std::size_t>(arity) : argc >= static_cast<std::size_t>(-arity);
+    return arity >= 0 ? argc == static_cast<std::size_t>(arity)
+                      : argc >= static_cast<std::size_t>(-arity);
   }
 };
 

@@ -1,8 +1,12 @@
-// CommandTable: every command by name. Immutable; one built in, and next ones with what a node knows beyond it.
+// CommandTable: every command by name. Immutable; one built in, and next ones with what a node
+// knows beyond it.
 //
 // Thread:  any; find() is on the data path (no lock, no allocation).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,10 +22,12 @@ class CommandTable {
  public:
   [[nodiscard]] static std::shared_ptr<const CommandTable> built_in();
 
-  // `base` and the commands of a node's COMMAND reply (raw RESP2 bytes) that it does not have. Errors: InvalidArgument
-  // for bytes that are no such reply.
-  [[nodiscard]] static slots::Result<std::shared_ptr<const CommandTable>> with_learned(const CommandTable& base,
-                                                                                        std::string_view command_reply);
+  // `base` and what a node knows beyond it, from its raw reply to COMMAND (RESP2). Of a command
+  // that both know, base's spec stays, but for an arity that the node takes more loosely: then the
+  // node judges the arguments. Names beyond kNameMax bytes can't be learned. Errors:
+  // InvalidArgument for bytes that are no such reply; LimitExceeded beyond kSpecsMax commands.
+  [[nodiscard]] static slots::Result<std::shared_ptr<const CommandTable>> with_learned(
+      const CommandTable& base, std::string_view command_reply);
 
   // Any case. Null: unknown. Subcommands are not found here.
   [[nodiscard]] const CommandSpec* find(std::string_view name) const {
@@ -29,23 +35,30 @@ class CommandTable {
     if (!folded.assign(name)) return nullptr;
     for (std::size_t at = folded.hash() & mask_;; at = (at + 1) & mask_) {
       const Entry& entry = entries_[at];
-      if (entry.name == folded) [[likely]] return entry.spec;
+      if (entry.name == folded) [[likely]]
+        return entry.spec;
       if (entry.spec == nullptr) return nullptr;
     }
   }
-  // "setname" of "client". Null: unknown.
-  [[nodiscard]] const CommandSpec* find_sub(const CommandSpec& container, std::string_view sub) const;
+  // "setname" of "client", any case. Null: unknown.
+  [[nodiscard]] const CommandSpec* find_sub(const CommandSpec& container,
+                                            std::string_view sub) const;
 
+  // The built-in ones first, in the order of CommandId.
   [[nodiscard]] std::span<const CommandSpec> specs() const { return specs_; }
 
+  static constexpr std::size_t kNameMax = 24;
+  static constexpr std::size_t kSpecsMax = 10000;
+
  private:
-  // Up to 24 bytes, lower case, padded with zeros: three words to hash and compare.
+  // A name in lower case, padded with zeros: three words to hash and compare.
   struct FoldedName {
     std::uint64_t words[3] = {0, 0, 0};
 
-    // False: too long, or not made of printable characters, to be any command's name.
+    // False: not the name of any command. A zero at the end would be taken for padding.
     bool assign(std::string_view name) {
-      if (name.size() > sizeof words || name.empty()) return false;
+      static_assert(sizeof words == kNameMax);
+      if (name.size() > sizeof words || name.empty() || name.back() == '\0') return false;
       if (name.size() <= 8) [[likely]] {
         words[0] = fold(short_word(name.data(), name.size()));
         return true;
@@ -70,10 +83,13 @@ class CommandTable {
         __builtin_memcpy(&high, bytes + size - 4, 4);
         return low | static_cast<std::uint64_t>(high) << (8 * (size - 4));
       }
-      auto byte = [&](std::size_t i) { return static_cast<std::uint64_t>(static_cast<std::uint8_t>(bytes[i])); };
+      auto byte = [&](std::size_t i) {
+        return static_cast<std::uint64_t>(static_cast<std::uint8_t>(bytes[i]));
+      };
       return byte(0) | byte(size / 2) << (8 * (size / 2)) | byte(size - 1) << (8 * (size - 1));
     }
-    // Letters to lower case, eight at once: bytes from 'A' to 'Z' get 0x20 (high bits kept apart, so no carry).
+    // Letters to lower case, eight at once: bytes from 'A' to 'Z' get 0x20 (high bits kept apart,
+    // so no carry).
     static std::uint64_t fold(std::uint64_t value) {
       constexpr std::uint64_t kHigh = 0x8080808080808080ULL;
       constexpr std::uint64_t kOnes = 0x0101010101010101ULL;
@@ -94,12 +110,16 @@ class CommandTable {
     const CommandSpec* spec = nullptr;
   };
 
-  explicit CommandTable(std::vector<CommandSpec> specs, std::vector<std::unique_ptr<std::string>> names);
+  explicit CommandTable(std::vector<CommandSpec> specs, std::deque<std::string> names);
   void insert(const CommandSpec& spec);
+  [[nodiscard]] std::size_t home_of_sub(const FoldedName& sub, std::string_view container) const;
 
   std::vector<CommandSpec> specs_;
-  std::vector<std::unique_ptr<std::string>> names_;  // Of learned commands.
+  std::deque<std::string> names_;  // Of learned commands; a deque, since specs point at them.
+  // Open-addressed, at most a quarter full. Subcommands stand apart, under their own part of the
+  // name.
   std::vector<Entry> entries_;
+  std::vector<Entry> sub_entries_;
   std::size_t mask_ = 0;
 };
 

@@ -2,21 +2,23 @@
 
 #include <strings.h>
 
+#include <algorithm>
 #include <charconv>
-
-#include "proxy/resp/command_table.h"
+#include <string>
 
 namespace proxy::resp {
 
 namespace {
 
-constexpr const char* kInvalid = "ERR Invalid arguments specified for command";
+using slots::Errc;
+using slots::Status;
+using Positions = std::vector<std::uint32_t>;
 
 bool is_word(std::string_view arg, std::string_view word) {
   return arg.size() == word.size() && ::strncasecmp(arg.data(), word.data(), word.size()) == 0;
 }
 
-void find_range(const CommandSpec& spec, Args args, std::vector<std::uint32_t>& positions) {
+void find_range(const CommandSpec& spec, Args args, Positions& positions) {
   auto count = static_cast<std::int64_t>(args.size());
   std::int64_t last = spec.last_key < 0 ? count + spec.last_key : spec.last_key;
   for (std::int64_t i = spec.first_key; i <= last && i < count; i += spec.key_step) {
@@ -24,47 +26,115 @@ void find_range(const CommandSpec& spec, Args args, std::vector<std::uint32_t>& 
   }
 }
 
-slots::Status find_counted(const CommandSpec& spec, Args args, std::vector<std::uint32_t>& positions) {
-  auto first = static_cast<std::size_t>(spec.first_key);
-  std::string_view text = args[first - 1];
-  std::int64_t keys = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), keys);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    return slots::fail(slots::Errc::InvalidArgument, "ERR value is not an integer or out of range");
+// How commands word what is wrong with their number of keys. Families, not commands: each shares
+// its parser in Redis.
+struct CountTexts {
+  std::string not_a_number = "ERR value is not an integer or out of range";
+  std::string too_small;
+  std::string too_large;
+};
+
+CountTexts count_texts(const CommandSpec& spec) {
+  constexpr const char* kMoreThanArgs = "ERR Number of keys can't be greater than number of args";
+  constexpr const char* kNotPositive = "ERR numkeys should be greater than 0";
+  constexpr const char* kSyntax = "ERR syntax error";
+  CountTexts texts;
+  switch (spec.id) {
+    case CommandId::Fcall:
+    case CommandId::FcallRo:
+      texts.not_a_number = "ERR Bad number of keys provided";
+      [[fallthrough]];
+    case CommandId::Eval:
+    case CommandId::EvalRo:
+    case CommandId::Evalsha:
+    case CommandId::EvalshaRo:
+      texts.too_small = "ERR Number of keys can't be negative";
+      texts.too_large = kMoreThanArgs;
+      return texts;
+    case CommandId::Sintercard:
+      texts.not_a_number = texts.too_small = kNotPositive;
+      texts.too_large = kMoreThanArgs;
+      return texts;
+    case CommandId::Lmpop:
+    case CommandId::Blmpop:
+    case CommandId::Zmpop:
+    case CommandId::Bzmpop:
+      texts.not_a_number = texts.too_small = kNotPositive;
+      texts.too_large = kSyntax;
+      return texts;
+    default:
+      texts.too_small =
+          "ERR at least 1 input key is needed for '" + std::string(spec.name) + "' command";
+      texts.too_large = kSyntax;
+      return texts;
   }
-  bool none_allowed = spec.has(CommandFlag::NoMandatoryKeys);
-  if (keys < 0) return slots::fail(slots::Errc::InvalidArgument, "ERR Number of keys can't be negative");
-  if (static_cast<std::uint64_t>(keys) > args.size() - first) {
-    return slots::fail(slots::Errc::InvalidArgument, none_allowed ? "ERR Number of keys can't be greater than number of args"
-                                                                  : "ERR syntax error");
+}
+
+// As Redis's string2ll(): no sign but '-', no leading zeros, no blanks.
+bool parse_count(std::string_view text, std::int64_t& count) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc{} || end != text.data() + text.size()) return false;
+  std::string_view digits = text.substr(text.front() == '-' ? 1 : 0);
+  return digits.front() != '0' || text == "0";
+}
+
+Status find_counted(const CommandSpec& spec, Args args, Positions& positions) {
+  auto first = static_cast<std::size_t>(spec.first_key);
+  if (args.size() < first) {
+    return slots::fail(Errc::InvalidArgument, count_texts(spec).not_a_number);
+  }
+  std::int64_t count = 0;
+  if (!parse_count(args[first - 1], count)) {
+    return slots::fail(Errc::InvalidArgument, count_texts(spec).not_a_number);
+  }
+  if (count < (spec.has(CommandFlag::NoMandatoryKeys) ? 0 : 1)) {
+    return slots::fail(Errc::InvalidArgument, count_texts(spec).too_small);
+  }
+  if (static_cast<std::uint64_t>(count) > args.size() - first) {
+    return slots::fail(Errc::InvalidArgument, count_texts(spec).too_large);
   }
   if (spec.extra_key > 0) positions.push_back(static_cast<std::uint32_t>(spec.extra_key));
-  for (std::size_t i = 0; i < static_cast<std::size_t>(keys); ++i) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     positions.push_back(static_cast<std::uint32_t>(first + i));
   }
   return {};
 }
 
-slots::Status find_streams(Args args, std::vector<std::uint32_t>& positions) {
-  for (std::size_t i = 1; i < args.size(); ++i) {
-    // The options before STREAMS take values, which may be any word.
+// Where STREAMS stands among XREAD's and XREADGROUP's options, whose values may be any word;
+// args.size(): nowhere. `on_option` sees the index of each option before it.
+template <class OnOption>
+std::size_t find_streams_word(Args args, OnOption on_option) {
+  std::size_t i = 1;
+  for (; i < args.size() && !is_word(args[i], "streams"); ++i) {
+    on_option(i);
     if (is_word(args[i], "count") || is_word(args[i], "block")) {
-      ++i;
+      i += 1;
     } else if (is_word(args[i], "group")) {
       i += 2;
-    } else if (is_word(args[i], "streams")) {
-      std::size_t rest = args.size() - i - 1;
-      if (rest == 0 || rest % 2 != 0) break;
-      for (std::size_t k = 0; k < rest / 2; ++k) positions.push_back(static_cast<std::uint32_t>(i + 1 + k));
-      return {};
     }
   }
-  return slots::fail(slots::Errc::InvalidArgument, "ERR syntax error");
+  return std::min(i, args.size());
+}
+
+Status find_streams(Args args, Positions& positions) {
+  std::size_t streams = find_streams_word(args, [](std::size_t) {});
+  if (streams == args.size()) return slots::fail(Errc::InvalidArgument, "ERR syntax error");
+  std::size_t rest = args.size() - streams - 1;
+  if (rest == 0 || rest % 2 != 0) {
+    return slots::fail(Errc::InvalidArgument,
+                       "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' "
+                       "must be specified.");
+  }
+  for (std::size_t i = 0; i < rest / 2; ++i) {
+    positions.push_back(static_cast<std::uint32_t>(streams + 1 + i));
+  }
+  return {};
 }
 
 // SORT key ... STORE destination; the words before STORE take one or two values.
-void find_sort(Args args, std::vector<std::uint32_t>& positions) {
+void find_sort(const CommandSpec& spec, Args args, Positions& positions) {
   positions.push_back(1);
+  if (spec.id == CommandId::SortRo) return;
   std::size_t store = 0;
   for (std::size_t i = 2; i < args.size(); ++i) {
     if (is_word(args[i], "limit")) {
@@ -78,7 +148,7 @@ void find_sort(Args args, std::vector<std::uint32_t>& positions) {
   if (store > 0) positions.push_back(static_cast<std::uint32_t>(store));
 }
 
-void find_georadius(Args args, std::vector<std::uint32_t>& positions) {
+void find_georadius(Args args, Positions& positions) {
   positions.push_back(1);
   std::size_t store = 0;
   for (std::size_t i = 5; i + 1 < args.size(); ++i) {
@@ -87,18 +157,30 @@ void find_georadius(Args args, std::vector<std::uint32_t>& positions) {
   if (store > 0) positions.push_back(static_cast<std::uint32_t>(store));
 }
 
-void find_migrate(Args args, std::vector<std::uint32_t>& positions) {
-  if (!args[3].empty()) return positions.push_back(3);
-  for (std::size_t i = 6; i < args.size(); ++i) {
-    if (!is_word(args[i], "keys")) continue;
-    for (std::size_t k = i + 1; k < args.size(); ++k) positions.push_back(static_cast<std::uint32_t>(k));
-    return;
+// MIGRATE host port key|"" db timeout [COPY] [REPLACE] [AUTH p | AUTH2 u p] [KEYS key ...]
+Status find_migrate(Args args, Positions& positions) {
+  std::size_t i = 6;
+  for (; i < args.size() && !is_word(args[i], "keys"); ++i) {
+    if (is_word(args[i], "auth")) i += 1;
+    if (is_word(args[i], "auth2")) i += 2;
+    if (i >= args.size()) break;
   }
+  if (i + 1 >= args.size()) {
+    positions.push_back(3);
+    return {};
+  }
+  if (!args[3].empty()) {
+    return slots::fail(Errc::InvalidArgument,
+                       "ERR When using MIGRATE KEYS option, the key argument must be set to the "
+                       "empty string");
+  }
+  for (++i; i < args.size(); ++i) positions.push_back(static_cast<std::uint32_t>(i));
+  return {};
 }
 
 }  // namespace
 
-slots::Status find_keys(const CommandSpec& spec, Args args, std::vector<std::uint32_t>& positions) {
+Status find_keys(const CommandSpec& spec, Args args, Positions& positions) {
   positions.clear();
   switch (spec.rule) {
     case KeyRule::None:
@@ -112,23 +194,31 @@ slots::Status find_keys(const CommandSpec& spec, Args args, std::vector<std::uin
     case KeyRule::Streams:
       return find_streams(args, positions);
     case KeyRule::Keyword:
+    case KeyRule::Unknown:
       break;
   }
   switch (spec.id) {
     case CommandId::Sort:
     case CommandId::SortRo:
-      find_sort(args, positions);
+      find_sort(spec, args, positions);
       return {};
     case CommandId::Georadius:
     case CommandId::Georadiusbymember:
       find_georadius(args, positions);
       return {};
     case CommandId::Migrate:
-      find_migrate(args, positions);
-      return {};
+      return find_migrate(args, positions);
     default:
-      return slots::fail(slots::Errc::InvalidArgument, kInvalid);
+      return slots::fail(Errc::InvalidArgument,
+                         "ERR the keys of '" + std::string(spec.name) +
+                             "' can't be told from what the nodes say of it");
   }
+}
+
+bool reads_blocking(Args args) {
+  bool blocks = false;
+  find_streams_word(args, [&](std::size_t i) { blocks |= is_word(args[i], "block"); });
+  return blocks;
 }
 
 }  // namespace proxy::resp

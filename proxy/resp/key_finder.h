@@ -1,6 +1,7 @@
 // find_keys(): which arguments of a command are keys.
 //
-// Facts: https://redis.io/docs/reference/key-specs/ and getKeysFromCommand() of Redis 7.0 (db.c). Pure.
+// Facts: https://redis.io/docs/reference/key-specs/ and getKeysFromCommand() of Redis 7.0 (db.c).
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,17 @@
 
 namespace proxy::resp {
 
-// Appends the keys' indexes to the emptied `positions`. No keys is no error. Errors: InvalidArgument with Redis's text
-// for arguments that no keys can be found in (a number of keys that is none, or more than there are arguments).
-// Requires the command's arity to hold.
-[[nodiscard]] slots::Status find_keys(const CommandSpec& spec, Args args, std::vector<std::uint32_t>& positions);
+// Puts the keys' indexes into `positions`, in the order in which Redis names them; on an error it
+// is empty. No keys is no error. Requires the command's arity to hold. Whatever is wrong besides
+// the keys, a node says.
+// Errors: InvalidArgument, with the error that the command itself would give, for arguments that no
+// keys can be found in (a number of keys that is none or more than there are arguments, XREAD
+// without as many ids as streams); and for a learned command whose keys nobody can tell.
+[[nodiscard]] slots::Status find_keys(const CommandSpec& spec, Args args,
+                                      std::vector<std::uint32_t>& positions);
+
+// Whether XREAD or XREADGROUP may wait for entries: BLOCK among the options, not as a group's or
+// consumer's name.
+[[nodiscard]] bool reads_blocking(Args args);
 
 }  // namespace proxy::resp

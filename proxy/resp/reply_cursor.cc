@@ -25,14 +25,24 @@ std::optional<std::string_view> ReplyCursor::read_line() {
   return line;
 }
 
+// A count that is more than the bytes behind it can hold is a lie, told before anybody reserves for
+// it.
 std::optional<ReplyHeader> ReplyCursor::read_header() {
+  constexpr std::size_t kValueMin = 3;  // "_\r\n"
   auto line = read_line();
   if (!line) return std::nullopt;
   char type = line->front();
   if (type == '_') return ReplyHeader{type, -1};
-  if (std::string_view("*~>%|$=!").find(type) == std::string_view::npos) return ReplyHeader{type, 0};
+  bool is_bulk = type == '$' || type == '=' || type == '!';
+  bool is_list = type == '*' || type == '~' || type == '>';
+  bool is_pairs = type == '%' || type == '|';
+  if (!is_bulk && !is_list && !is_pairs) return ReplyHeader{type, 0};
   auto count = number_of(line->substr(1));
-  if (!count || *count < -1) return std::nullopt;
+  if (!count) return std::nullopt;
+  if (*count == -1 && (type == '$' || type == '*')) return ReplyHeader{type, -1};
+  std::size_t left = bytes_.size() - at_;
+  std::size_t count_max = is_bulk ? left : left / (is_list ? kValueMin : 2 * kValueMin);
+  if (*count < 0 || static_cast<std::uint64_t>(*count) > count_max) return std::nullopt;
   return ReplyHeader{type, *count};
 }
 
@@ -44,11 +54,13 @@ std::optional<std::string_view> ReplyCursor::read_bulk() {
   bool is_bulk = header->type == '$' || header->type == '=' || header->type == '!';
   if (!is_bulk || header->count < 0) return std::nullopt;
   auto count = static_cast<std::size_t>(header->count);
-  if (bytes_.size() - at_ < 2 || bytes_.size() - at_ - 2 < count) return std::nullopt;
+  if (bytes_.size() - at_ < count + 2 || bytes_.substr(at_ + count, 2) != "\r\n")
+    return std::nullopt;
   std::string_view text = bytes_.substr(at_, count);
   at_ += count + 2;
-  if (header->type == '=' && text.size() >= 4) text.remove_prefix(4);  // "txt:"
-  return text;
+  if (header->type != '=') return text;
+  if (text.size() < 4 || text[3] != ':') return std::nullopt;
+  return text.substr(4);  // "txt:"
 }
 
 std::optional<std::int64_t> ReplyCursor::read_integer() {

@@ -1,6 +1,8 @@
 // ReplyCursor: reads values out of whole RESP2 or RESP3 replies, for replies that the proxy merges.
 //
-// Pure. Views point into the given bytes. Malformed bytes give nothing, never a crash; nesting costs no stack.
+// Pure. Views point into the given bytes. Malformed bytes, and values of another type than asked
+// for, give nothing, never a crash; what is read after that is without meaning. Nesting costs no
+// stack.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +13,9 @@ namespace proxy::resp {
 
 struct ReplyHeader {
   char type = 0;
-  std::int64_t count = 0;  // Elements of * ~ > % |, bytes of $ = !; -1 for a null.
+  // Elements of * ~ >, pairs of % |, bytes of $ = !; -1 for a null. Never more than the bytes
+  // behind it can hold.
+  std::int64_t count = 0;
 };
 
 class ReplyCursor {
