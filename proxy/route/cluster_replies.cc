@@ -12,7 +12,7 @@ namespace proxy::route {
 
 namespace {
 
-constexpr std::string_view kMasterFlag = " master - ";
+constexpr std::string_view kMyself = "myself,";
 
 struct OwnedRange {
   slots::SlotRange range;
@@ -35,7 +35,8 @@ std::vector<OwnedRange> ranges_in_order(const slots::SlotMap& map) {
 // Nobody connects to it, but clients parse it.
 unsigned bus_port(unsigned port) { return port + 10000 <= 65535 ? port + 10000 : port; }
 
-std::string make_slots(const std::vector<OwnedRange>& ranges, const std::vector<ClusterNodeFacts>& nodes, bool resp3) {
+std::string make_slots(const std::vector<OwnedRange>& ranges,
+                       const std::vector<ClusterNodeFacts>& nodes, bool resp3) {
   std::string out;
   resp::ReplyWriter writer(out, resp3);
   writer.array(ranges.size());
@@ -53,7 +54,8 @@ std::string make_slots(const std::vector<OwnedRange>& ranges, const std::vector<
   return out;
 }
 
-std::string make_shards(const slots::SlotMap& map, const std::vector<ClusterNodeFacts>& nodes, bool resp3) {
+std::string make_shards(const slots::SlotMap& map, const std::vector<ClusterNodeFacts>& nodes,
+                        bool resp3) {
   std::string out;
   resp::ReplyWriter writer(out, resp3);
   writer.array(nodes.size());
@@ -88,19 +90,34 @@ std::string make_shards(const slots::SlotMap& map, const std::vector<ClusterNode
   return out;
 }
 
-std::string make_node_line(const slots::SlotMap& map, const ClusterNodeFacts& node, slots::NodeIndex index) {
-  std::string line = fmt::format("{} {}:{}@{}{}0 0 {} connected", node.id, node.announced.host, node.announced.port,
-                                 bus_port(node.announced.port), kMasterFlag, map.epoch());
-  for (const slots::SlotRange& range : map.slots_of(index).ranges()) line += " " + slots::to_string(range);
-  return line + "\n";
+// A line of CLUSTER NODES in two parts, between which "myself," has its place.
+struct NodeLine {
+  std::string head;
+  std::string tail;
+};
+
+NodeLine make_node_line(const slots::SlotMap& map, const ClusterNodeFacts& node,
+                        slots::NodeIndex index) {
+  NodeLine line;
+  line.head = fmt::format("{} {}:{}@{} ", node.id, node.announced.host, node.announced.port,
+                          bus_port(node.announced.port));
+  line.tail = fmt::format("master - 0 0 {} connected", map.epoch());
+  for (const slots::SlotRange& range : map.slots_of(index).ranges()) {
+    line.tail += " " + slots::to_string(range);
+  }
+  line.tail += "\n";
+  return line;
 }
 
 std::string make_info(const slots::SlotMap& map) {
   std::set<slots::NodeIndex> owners(map.owners().begin(), map.owners().end());
   return fmt::format(
-      "cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:16384\r\ncluster_slots_pfail:0\r\n"
-      "cluster_slots_fail:0\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\ncluster_current_epoch:{}\r\n"
-      "cluster_my_epoch:{}\r\ncluster_stats_messages_sent:0\r\ncluster_stats_messages_received:0\r\n"
+      "cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:16384\r\ncluster_slots_"
+      "pfail:0\r\n"
+      "cluster_slots_fail:0\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\ncluster_current_epoch:{"
+      "}\r\n"
+      "cluster_my_epoch:{}\r\ncluster_stats_messages_sent:0\r\ncluster_stats_messages_received:"
+      "0\r\n"
       "total_cluster_links_buffer_limit_exceeded:0\r\n",
       map.nodes().size(), owners.size(), map.epoch(), map.epoch());
 }
@@ -118,21 +135,23 @@ ClusterReplies::ClusterReplies(const std::string& cluster, const slots::SlotMap&
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     endpoints_.push_back(fmt::format("{}:{}", nodes[i].announced.host, nodes[i].announced.port));
-    node_lines_.push_back(make_node_line(map, nodes[i], static_cast<slots::NodeIndex>(i)));
+    NodeLine line = make_node_line(map, nodes[i], static_cast<slots::NodeIndex>(i));
+    nodes_text_ += line.head;
+    flag_places_.push_back(nodes_text_.size());
+    nodes_text_ += line.tail;
     ids_.push_back(nodes[i].id);
     shard_ids_.push_back(slots::node_id_of(cluster + "/shard", nodes[i].name));
   }
 }
 
+// Thousands of clients may ask at once after a change: all that is left to do then is to copy.
 std::string ClusterReplies::nodes(slots::NodeIndex myself, bool resp3) const {
-  std::size_t mine = myself < node_lines_.size() ? myself : 0;
+  std::size_t place = flag_places_[myself < flag_places_.size() ? myself : 0];
   std::string text;
-  for (std::size_t i = 0; i < node_lines_.size(); ++i) {
-    std::size_t begin = text.size();
-    text += node_lines_[i];
-    if (i == mine) text.insert(text.find(kMasterFlag, begin) + 1, "myself,");
-  }
+  text.reserve(nodes_text_.size() + kMyself.size());
+  text.append(nodes_text_, 0, place).append(kMyself).append(nodes_text_, place);
   std::string out;
+  out.reserve(text.size() + 32);
   resp::ReplyWriter(out, resp3).verbatim(text);
   return out;
 }
