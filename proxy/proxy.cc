@@ -46,6 +46,18 @@ slots::Result<slots::SlotMap> first_map(const conf::Config& config) {
   return slots::SlotMap::create(nodes, owners);
 }
 
+// A node that has left the file is where it was.
+void place_if_unknown(NodeRoute& node, const control::NodePlace& place) {
+  if (node.address != conf::Address{}) return;
+  auto address = conf::parse_address(place.address);
+  if (!address) return;
+  node.address = *address;
+  if (auto endpoint = conf::parse_address(place.endpoint)) node.endpoint = *endpoint;
+  if (auto announced = conf::parse_address(place.announced)) node.announced = *announced;
+  node.state = NodeState::Unverified;
+  node.reason.clear();
+}
+
 unsigned worker_count(const conf::Config& config) {
   if (config.workers) return *config.workers;
   return std::max(1U, std::thread::hardware_concurrency());
@@ -111,7 +123,7 @@ slots::Status Proxy::open_state() {
   if (!store_->state()) {
     auto map = first_map(*config_);
     if (!map) return std::unexpected(map.error());
-    if (auto written = store_->commit({config_->cluster, *map, {}}); !written) return written;
+    if (auto written = store_->commit({config_->cluster, *map, {}, {}}); !written) return written;
     first_start_ = true;
   }
   const control::ClusterState& state = *store_->state();
@@ -122,13 +134,27 @@ slots::Status Proxy::open_state() {
   }
   auto table = make_routing_table(*config_, std::make_shared<slots::SlotMap>(state.map), nullptr);
   for (NodeRoute& node : table->nodes) {
+    if (auto known = state.places.find(node.name); known != state.places.end()) place_if_unknown(node, known->second);
     if (auto known = state.identities.find(node.name); known != state.identities.end()) node.identity = known->second;
     if (node.reason.empty()) node.reason = "has not been reached yet";
   }
   table->commands = resp::CommandTable::built_in();
   make_cluster_replies(*table);
   table_ = std::move(table);
-  return {};
+  return record_places();
+}
+
+// Remembers where the nodes are, for the day that the file does not say it any more.
+slots::Status Proxy::record_places() {
+  control::ClusterState state = *store_->state();
+  auto before = state.places;
+  state.places.clear();
+  for (const NodeRoute& node : table_->nodes) {
+    if (node.address == conf::Address{}) continue;
+    state.places[node.name] = {node.address.text(), node.endpoint ? node.endpoint->text() : "",
+                               node.announced ? node.announced->text() : ""};
+  }
+  return state.places == before ? slots::Status{} : store_->commit(state);
 }
 
 // Every address is bound once without SO_REUSEPORT first, so that a second proxy is told instead of sharing the port.
@@ -383,6 +409,7 @@ void Proxy::reload(std::function<void(slots::Result<std::vector<std::string>>)> 
     table = *next;
   });
   watch_nodes();
+  if (auto recorded = record_places(); !recorded) spdlog::error("{}", recorded.error().message);
   for (const std::string& note : change.notes) spdlog::info("reload: {}", note);
   done(change.notes);
 }

@@ -42,6 +42,7 @@ class Proxy final : private control::AdminPort {
   explicit Proxy(conf::Config config, std::string config_path);
 
   slots::Status open_state();
+  slots::Status record_places();
   slots::Status open_listeners();
   slots::Status open_workers();
 

@@ -91,6 +91,13 @@ std::string encode_payload(const ClusterState& state) {
     put_text(out, name);
     put_text(out, identity);
   }
+  put(out, static_cast<std::uint32_t>(state.places.size()));
+  for (const auto& [name, place] : state.places) {
+    put_text(out, name);
+    put_text(out, place.address);
+    put_text(out, place.endpoint);
+    put_text(out, place.announced);
+  }
   return out;
 }
 
@@ -176,6 +183,23 @@ Result<std::map<std::string, std::string>> take_identities(Decoder& decoder) {
   return identities;
 }
 
+Result<std::map<std::string, NodePlace>> take_places(Decoder& decoder) {
+  std::map<std::string, NodePlace> places;
+  const auto count = decoder.take<std::uint32_t>();
+  for (std::uint32_t i = 0; i < count; ++i) {
+    std::string name = decoder.take_text();
+    NodePlace place;
+    place.address = decoder.take_text();
+    place.endpoint = decoder.take_text();
+    place.announced = decoder.take_text();
+    if (decoder.failed() || (!places.empty() && places.rbegin()->first >= name)) {
+      return corrupt("its places are not in order");
+    }
+    places.emplace_hint(places.end(), std::move(name), std::move(place));
+  }
+  return places;
+}
+
 Result<ClusterState> decode_payload(std::string_view payload) {
   Decoder decoder(payload);
   const auto version = decoder.take<std::uint8_t>();
@@ -194,10 +218,13 @@ Result<ClusterState> decode_payload(std::string_view payload) {
   if (!owners) return std::unexpected(owners.error());
   auto identities = take_identities(decoder);
   if (!identities) return std::unexpected(std::move(identities).error());
+  auto places = take_places(decoder);
+  if (!places) return std::unexpected(std::move(places).error());
   if (!decoder.is_at_end()) return corrupt("it does not end where it should");
   auto map = slots::SlotMap::create(std::move(nodes), *owners, epoch);
   if (!map) return corrupt(map.error().message);
-  return ClusterState{std::move(cluster), *std::move(map), *std::move(identities)};
+  return ClusterState{std::move(cluster), *std::move(map), *std::move(identities),
+                      *std::move(places)};
 }
 
 // The header of a record, its checksum right.

@@ -190,7 +190,6 @@ bool ClientSession::process_inline(const char* bytes, std::size_t size, std::siz
 }
 
 void ClientSession::protocol_error(std::string_view text) {
-  core_.stats.errors.add();
   reply_error(std::string("ERR ").append(text));
   close_after_replies();
 }
@@ -304,6 +303,7 @@ void ClientSession::reply(std::string_view reply) {
 }
 
 void ClientSession::reply_error(std::string_view text) {
+  core_.stats.errors.add();
   std::string out;
   resp::ReplyWriter(out, resp3()).error(text);
   reply(out);
@@ -523,6 +523,8 @@ void ClientSession::resume_node_reading() {
 }
 
 bool ClientSession::is_stalled(std::uint64_t now_ms, std::uint64_t limit_ms) {
+  bool owes_bytes = (input_ != nullptr && holds_ == 0) || (stream_ != nullptr && !stream_->skipper.is_done());
+  if (owes_bytes && now_ms - last_active_ms_ > limit_ms) return true;
   if (!write_blocked_) return false;
   // The kernel wakes us only when a third of its buffer is free; a slow reader shows in the bytes still to go.
   int unsent = 0;

@@ -126,7 +126,8 @@ class ClientSession final : public net::Socket,
   // --- from the worker ---
   // Goes on with requests that were held; called at the end of the turn.
   void resume();
-  // Whether the client has not taken a byte for `limit_ms`, while there are some. A client that others wait behind (its
+  // Whether the client has not taken a byte for `limit_ms`, while there are some, or not sent one of a request that it
+  // has begun. A client that others wait behind (its
   // large reply fills a connection that they share) gets kStallBeforeOthersMs at most.
   [[nodiscard]] bool is_stalled(std::uint64_t now_ms, std::uint64_t limit_ms);
   // From Sessions, which let go of it: the last step of close_now().

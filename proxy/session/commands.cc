@@ -16,7 +16,6 @@ namespace {
 using resp::CommandId;
 
 void refuse(ClientSession& session, const Request& request, std::string_view why) {
-  session.core().stats.errors.add();
   session.reply_error(resp::errors::not_supported(request.spec->name, why));
 }
 
@@ -199,7 +198,11 @@ const std::array<Handler, kHandlersMax> kHandlers = make_handlers();
 void dispatch(ClientSession& session, Request& request, bool) {
   const resp::CommandTable& commands = *session.table().commands;
   const resp::CommandSpec* spec = request.spec;
-  if (spec == nullptr) return session.reply_error(resp::unknown_command(request.args));
+  if (spec == nullptr) {
+    // A browser that was lured into posting to this port speaks HTTP; Redis hangs up on it too, without a word.
+    if (is_word(request.args[0], "post") || is_word(request.args[0], "host:")) return session.close_after_replies();
+    return session.reply_error(resp::unknown_command(request.args));
+  }
   Handler handler = handler_of(*spec);
   if (spec->rule == resp::KeyRule::Container && request.args.size() > 1) {
     const resp::CommandSpec* sub = commands.find_sub(*spec, request.args[1]);

@@ -278,7 +278,7 @@ void command_select(ClientSession& session, const Request& request) {
   std::int64_t database = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), database);
   if (error != std::errc{} || end != text.data() + text.size()) {
-    return session.reply_error("ERR invalid DB index");
+    return session.reply_error(resp::errors::kNotInteger);
   }
   if (database == 0) return session.reply(ok());
   session.reply_error(session.is_redirect() ? resp::errors::kSelectInCluster : resp::errors::kDatabaseRange);

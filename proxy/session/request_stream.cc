@@ -25,17 +25,25 @@ bool FrameSkipper::take_header_byte(char c) {
   return length_ <= kBulkMax;
 }
 
+// Behind an argument.
+bool FrameSkipper::take_end_byte(char c) {
+  if (c != (bytes_left_ == 2 ? '\r' : '\n')) return false;
+  if (--bytes_left_ == 0) --args_left_;
+  return true;
+}
+
 std::size_t FrameSkipper::take(const char* bytes, std::size_t size) {
   std::size_t taken = 0;
   while (taken < size && args_left_ > 0 && !failed_) {
-    if (bytes_left_ == 0) {
-      failed_ = !take_header_byte(bytes[taken++]);
+    if (bytes_left_ > 2) {
+      std::size_t part = std::min<std::uint64_t>(bytes_left_ - 2, size - taken);
+      taken += part;
+      bytes_left_ -= part;
       continue;
     }
-    std::size_t part = std::min<std::uint64_t>(bytes_left_, size - taken);
-    taken += part;
-    bytes_left_ -= part;
-    if (bytes_left_ == 0) --args_left_;
+    char c = bytes[taken];
+    failed_ = !(bytes_left_ == 0 ? take_header_byte(c) : take_end_byte(c));
+    if (!failed_) ++taken;
   }
   return taken;
 }

@@ -18,13 +18,14 @@ class FrameSkipper {
   // `args_left` arguments are to come, `bytes_left` bytes of the first of them (its header was read; CRLF included).
   FrameSkipper(std::int64_t args_left, std::uint64_t bytes_left) : args_left_(args_left), bytes_left_(bytes_left) {}
 
-  // How many of the bytes belong to the frame; check is_done() and failed() then.
+  // How many of the bytes belong to the frame, up to one that breaks it; check is_done() and failed() then.
   std::size_t take(const char* bytes, std::size_t size);
   [[nodiscard]] bool is_done() const { return args_left_ == 0; }
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
   bool take_header_byte(char c);
+  bool take_end_byte(char c);
 
   std::int64_t args_left_;
   std::uint64_t bytes_left_;

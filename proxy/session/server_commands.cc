@@ -25,7 +25,6 @@ using resp::CommandId;
 using resp::ReplyWriter;
 
 void refuse(ClientSession& session, const Request& request, std::string_view why) {
-  session.core().stats.errors.add();
   session.reply_error(resp::errors::not_supported(request.spec->name, why));
 }
 

@@ -75,7 +75,9 @@ void Sessions::close_all() {
 void Sessions::tick() {
   std::uint64_t limit = static_cast<std::uint64_t>(core_.table->timeouts.stalled_client.count());
   std::uint64_t now = core_.now_ms();
-  if (limit > 0 && core_.stats.unread_bytes.get() > 0) {
+  // Those that owe us bytes are looked for once a second only: that is a walk over all.
+  bool look_at_all = ++ticks_ % 10 == 0;
+  if (limit > 0 && (core_.stats.unread_bytes.get() > 0 || look_at_all)) {
     for_each([&](ClientSession& session) {
       if (!session.is_stalled(now, limit)) return;
       core_.stats.stalled_clients.add();

@@ -77,6 +77,7 @@ class Sessions {
   std::unordered_map<std::uint64_t, std::unique_ptr<ClientSession>> sessions_;
   std::vector<ClientSession*> resumables_;
   std::size_t ended_ = 0;
+  std::uint64_t ticks_ = 0;
 };
 
 }  // namespace proxy::session

@@ -92,7 +92,9 @@ def scripts_survive_a_node_that_lost_its_cache(fresh):
     same(client.raw("EVALSHA", digest, 1, B), b":1\r\n")
     shop.node(1).ask("SCRIPT", "FLUSH")  # Behind the proxy's back.
     got = client.pipeline(*[("EVALSHA", digest, 1, B)] * 5 + [("GET", B)])
-    one_of(got[-1], [bulk(6)], "the counter after five more")
+    # The proxy repairs what the node forgot; a request that was sent behind may have run before the repair.
+    same(sorted(got[:5]), [b":%d\r\n" % n for n in range(2, 7)], "five more, each once")
+    same(client.raw("GET", B), bulk(6), "the counter after five more")
     shop.node(1).ask("SAVE")
     shop.node(1).restart()
     eventually(lambda: client.raw("EXISTS", B) == b":1\r\n", 5, "the node is back")

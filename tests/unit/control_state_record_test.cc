@@ -17,7 +17,8 @@ ClusterState scattered_state() {
     owners[slot] = static_cast<slots::NodeIndex>(slot % 3);
   return {"shop",
           slots::SlotMap::create({{"a", 0.1}, {"b", 1}, {"c", 1e6}}, owners, 1ULL << 40).value(),
-          {{"a", std::string("\0x", 2)}}};
+          {{"a", std::string("\0x", 2)}},
+          {{"a", {"127.0.0.1:7001", "127.0.0.1:6401", "shop-1:6401"}}, {"b", {"/run/b.sock", "", ""}}}};
 }
 
 }  // namespace
@@ -39,6 +40,7 @@ TEST_CASE("a record decodes to the state it was made of") {
   CHECK(contents->state->map.nodes() == state.map.nodes());
   CHECK(contents->state->map.owners() == state.map.owners());
   CHECK(contents->state->identities == state.identities);
+  CHECK(contents->state->places == state.places);
   CHECK(proxy::control::encode_record(*contents->state) == record);
 }
 
