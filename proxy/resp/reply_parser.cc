@@ -81,17 +81,21 @@ const char* ReplyParser::bulk_end(const char* p, const char* end) {
 const char* ReplyParser::header(const char* p, const char* end) {
   for (; p < end; ++p) {
     char c = *p;
+    if (after_return_) {
+      after_return_ = false;
+      place_ = Place::Value;
+      auto number = static_cast<std::int64_t>(negative_ ? 0 - number_ : number_);
+      failed_ = c != '\n' || !take_header(header_type_, number, digits_ == 0);
+      return failed_ ? nullptr : p + 1;
+    }
     if (c >= '0' && c <= '9' && digits_ < (header_type_ == ':' ? 19 : 18)) {
       number_ = number_ * 10 + static_cast<std::uint64_t>(c - '0');
       ++digits_;
     } else if (c == '-' && digits_ == 0 && !negative_) {
       negative_ = true;
-    } else if (c == '\n') {
-      place_ = Place::Value;
-      auto number = static_cast<std::int64_t>(number_);
-      failed_ = !take_header(header_type_, negative_ ? -number : number, digits_ == 0);
-      return failed_ ? nullptr : p + 1;
-    } else if (c != '\r') {
+    } else if (c == '\r') {
+      after_return_ = true;
+    } else {
       failed_ = true;
       return nullptr;
     }

@@ -42,7 +42,7 @@ class ReplyParser {
       if (digit > 9) break;
       length = length * 10 + digit;
     }
-    if (q[0] != '\r' || static_cast<std::size_t>(end - q) < length + 4) return nullptr;
+    if (q[0] != '\r' || q[1] != '\n' || static_cast<std::size_t>(end - q) < length + 4) return nullptr;
     if (q[length + 2] != '\r' || q[length + 3] != '\n') return nullptr;
     type_ = '$';
     return q + length + 4;
@@ -60,6 +60,7 @@ class ReplyParser {
   std::uint64_t number_ = 0;       // A header's number so far.
   std::uint8_t digits_ = 0;
   bool negative_ = false;
+  bool after_return_ = false;  // Behind the header's CR.
   bool inside_ = false;
   bool failed_ = false;
   Place place_ = Place::Value;
