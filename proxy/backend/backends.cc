@@ -28,6 +28,7 @@ BackendConnection* NodeBackend::add(Protocol protocol, ConnectionUse use) {
 }
 
 BackendConnection* NodeBackend::open_shared(Protocol protocol) {
+  ++connections_opened_;
   return shared_[static_cast<int>(protocol)] = add(protocol, ConnectionUse::Shared);
 }
 
@@ -147,7 +148,7 @@ void NodeBackend::send_again(Protocol protocol, const std::vector<Ticket*>& tick
   BackendConnection* connection = shared(protocol);
   for (Ticket* ticket : tickets) {
     std::size_t count = ticket->request_bytes;
-    if (ticket->owner == nullptr) {
+    if (ticket->owner == nullptr && !ticket->sent_ahead) {
       core_.tickets.give(ticket);
     } else {
       connection->submit(ticket, bytes.data(), count);

@@ -39,6 +39,8 @@ class NodeBackend {
   }
   // A connection for one streamed request; null: limits.large_connections are in use. It comes back by itself.
   BackendConnection* take_large(Protocol protocol, StreamSource* source);
+  // How many shared connections there have been: each may lead to a server that was restarted.
+  [[nodiscard]] std::uint64_t connections_opened() const { return connections_opened_; }
   void wait_for_large(StreamSource* source) { waiting_.push_back(source); }
   void forget(StreamSource* source);
 
@@ -74,6 +76,7 @@ class NodeBackend {
   std::vector<BackendConnection*> idle_large_;
   std::size_t large_count_ = 0;
   std::vector<StreamSource*> waiting_;
+  std::uint64_t connections_opened_ = 0;
   std::uint64_t retry_at_ms_ = 0;
   std::uint64_t backoff_ms_ = 0;
   std::string last_error_;

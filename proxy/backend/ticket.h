@@ -48,7 +48,7 @@ class PendingReply {
 };
 
 struct Ticket {
-  static constexpr std::size_t kInline = 57;
+  static constexpr std::size_t kInline = 56;
 
   TicketOwner* owner = nullptr;
   Ticket* next_in_connection = nullptr;
@@ -66,6 +66,7 @@ struct Ticket {
   bool retiring = false;
   bool begun = false;                // A part of the reply is on its way to the client.
   bool silent = false;               // The client does not want this reply (CLIENT REPLY).
+  bool sent_ahead = false;           // The proxy's own: nobody waits for the reply, but others count on its effect.
   bool large = false;                // A streamed request, on a connection of its own.
   std::uint8_t inline_size = 0;
   char bytes[kInline];
@@ -110,7 +111,7 @@ class TicketPool {
     ticket->pending = nullptr;
     ticket->reply_bytes = 0;
     ticket->inline_size = 0;
-    ticket->begun = ticket->done = ticket->retiring = ticket->silent = ticket->large = false;
+    ticket->begun = ticket->done = ticket->retiring = ticket->silent = ticket->sent_ahead = ticket->large = false;
     ticket->next_in_connection = free_;
     free_ = ticket;
     ++count_;

@@ -247,6 +247,7 @@ void ClientSession::send_ahead(slots::NodeIndex node, std::string_view bytes) {
   backend::NodeBackend& backend = core_.backends->node(node);
   if (backend.unavailable() != nullptr) return;
   backend::Ticket* ticket = core_.tickets.take();  // No owner: the connection drops the reply and frees the ticket.
+  ticket->sent_ahead = true;
   backend.shared(protocol_)->submit(ticket, bytes.data(), bytes.size());
 }
 

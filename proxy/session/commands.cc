@@ -71,6 +71,17 @@ void command_sort(ClientSession& session, const Request& request) {
   forward_by_keys(session, request);
 }
 
+// COPY to another database would leave a key that nobody can reach.
+void command_copy(ClientSession& session, const Request& request) {
+  for (std::size_t i = 3; i + 1 < request.args.size(); ++i) {
+    if (is_word(request.args[i], "db") && request.args[i + 1] != "0") {
+      return session.reply_error(session.is_redirect() ? "ERR Copying to another database is not allowed in cluster mode"
+                                                       : std::string(resp::errors::kDatabaseRange));
+    }
+  }
+  forward_by_keys(session, request);
+}
+
 struct Registration {
   CommandId id;
   Handler handler;
@@ -84,6 +95,7 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Cluster, command_cluster},
     {CommandId::Command, command_command},
     {CommandId::Config, command_config},
+    {CommandId::Copy, command_copy},
     {CommandId::Dbsize, command_dbsize},
     {CommandId::Del, command_sum_over_keys},
     {CommandId::Echo, command_echo},

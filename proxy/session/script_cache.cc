@@ -132,8 +132,8 @@ void WorkerScripts::remember(std::string_view source, std::uint64_t bytes_max) {
 }
 
 WorkerScripts::Standing WorkerScripts::standing(const ScriptId& id, slots::NodeIndex node,
-                                                const NodeRoute& route) {
-  if (at(node, route).loaded.contains(id)) [[likely]] {
+                                                const ScriptHost& host) {
+  if (at(node, host).loaded.contains(id)) [[likely]] {
     if (is_due()) (void)cache_.find(id);
     return Standing::Loaded;
   }
@@ -146,19 +146,19 @@ WorkerScripts::Standing WorkerScripts::standing(const ScriptId& id, slots::NodeI
   return Standing::Unknown;
 }
 
-void WorkerScripts::note_loaded(const ScriptId& id, slots::NodeIndex node, const NodeRoute& route) {
-  AtNode& there = at(node, route);
+void WorkerScripts::note_loaded(const ScriptId& id, slots::NodeIndex node, const ScriptHost& host) {
+  AtNode& there = at(node, host);
   if (there.loaded.size() >= kLoadedMax) there.loaded.clear();
   there.loaded.insert(id);
 }
 
-WorkerScripts::AtNode& WorkerScripts::at(slots::NodeIndex node, const NodeRoute& route) {
+WorkerScripts::AtNode& WorkerScripts::at(slots::NodeIndex node, const ScriptHost& host) {
   if (node >= nodes_.size()) nodes_.resize(node + 1U);
   AtNode& there = nodes_[node];
   std::uint64_t as_of = cache_.flushes_.load(std::memory_order_relaxed);
-  if (there.as_of != as_of || there.incarnation != route.incarnation || there.name != route.name)
+  if (there.as_of != as_of || there.connections != host.connections || there.name != host.name)
       [[unlikely]] {
-    there = {route.name, route.incarnation, as_of, {}};
+    there = {std::string(host.name), host.connections, as_of, {}};
   }
   return there;
 }

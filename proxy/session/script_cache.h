@@ -3,7 +3,7 @@
 //
 // A client that loads a script believes that one server knows it from then on. Behind the proxy
 // there are many, and each forgets its scripts when it restarts. So the proxy remembers sources,
-// and sends SCRIPT LOAD ahead of the first EVALSHA of a script on each incarnation of a node.
+// and sends SCRIPT LOAD ahead of the first EVALSHA of a script over each connection to a node.
 //
 // Thread:  the sources belong to all workers, behind a mutex. Each worker has a WorkerScripts of
 //          its own, which keeps the mutex and the SHA-1 off the way of a script that this worker
@@ -27,10 +27,6 @@
 #include <vector>
 
 #include "slots/slot_map.h"
-
-namespace proxy {
-struct NodeRoute;
-}
 
 namespace proxy::session {
 
@@ -101,6 +97,12 @@ class ScriptCache {
   std::vector<std::unique_ptr<WorkerScripts>> workers_;
 };
 
+// A node as one worker meets it. Behind a new connection there may be a server that has forgotten everything.
+struct ScriptHost {
+  std::string_view name;
+  std::uint64_t connections = 0;  // How often the worker has connected to it.
+};
+
 // What one worker knows without asking the others.
 class WorkerScripts {
  public:
@@ -112,12 +114,11 @@ class WorkerScripts {
   enum class Standing : std::uint8_t {
     Unknown,  // Its source is not remembered: the node knows it, or nobody does.
     Missing,  // The node was not given it by this worker; find() has the source.
-    Loaded,   // The node was given it, in this incarnation and since the last SCRIPT FLUSH.
+    Loaded,   // The node was given it, over the connection of now and since the last SCRIPT FLUSH.
   };
-  [[nodiscard]] Standing standing(const ScriptId& id, slots::NodeIndex node,
-                                  const NodeRoute& route);
+  [[nodiscard]] Standing standing(const ScriptId& id, slots::NodeIndex node, const ScriptHost& host);
   // SCRIPT LOAD of it is on its way to the node.
-  void note_loaded(const ScriptId& id, slots::NodeIndex node, const NodeRoute& route);
+  void note_loaded(const ScriptId& id, slots::NodeIndex node, const ScriptHost& host);
 
   [[nodiscard]] ScriptSource find(const ScriptId& id) { return cache_.find(id); }
 
@@ -133,12 +134,12 @@ class WorkerScripts {
   };
   struct AtNode {
     std::string name;
-    std::uint64_t incarnation = 0;
+    std::uint64_t connections = 0;
     std::uint64_t as_of = 0;  // SCRIPT FLUSHes.
     std::unordered_set<ScriptId, ScriptIdHash> loaded;
   };
 
-  AtNode& at(slots::NodeIndex node, const NodeRoute& route);
+  AtNode& at(slots::NodeIndex node, const ScriptHost& host);
   [[nodiscard]] bool is_due() { return ++uses_ % kUsesPerTouch == 0; }
 
   ScriptCache& cache_;

@@ -294,11 +294,12 @@ void command_evalsha(ClientSession& session, const Request& request) {
   auto target = find_target(session, request);
   if (!target) return;
   auto id = parse_script_id(request.args[1]);
-  bool is_usable = session.core().backends->node(target->node).unavailable() == nullptr;
-  if (!id || !is_usable) return session.forward(target->node, target->slot, request.bytes);
+  backend::NodeBackend& backend = session.core().backends->node(target->node);
+  if (!id || backend.unavailable() != nullptr) return session.forward(target->node, target->slot, request.bytes);
   WorkerScripts& scripts = scripts_of(session);
-  const NodeRoute& route = session.table().nodes[target->node];
-  switch (scripts.standing(*id, target->node, route)) {
+  backend.shared(session.protocol());  // Opened now, if there is none: what the node was given before is not counted on.
+  const ScriptHost host{session.table().nodes[target->node].name, backend.connections_opened()};
+  switch (scripts.standing(*id, target->node, host)) {
     case WorkerScripts::Standing::Unknown:
       return session.forward(target->node, target->slot, request.bytes);
     case WorkerScripts::Standing::Missing:
@@ -306,7 +307,7 @@ void command_evalsha(ClientSession& session, const Request& request) {
         std::string load;
         resp::append_request(load, {"SCRIPT", "LOAD", *source});
         session.send_ahead(target->node, load);
-        scripts.note_loaded(*id, target->node, route);
+        scripts.note_loaded(*id, target->node, host);
       }
       break;
     case WorkerScripts::Standing::Loaded:

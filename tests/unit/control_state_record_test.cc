@@ -68,14 +68,16 @@ TEST_CASE("bytes of another kind are damage, not an empty journal") {
 TEST_CASE("the format is fixed") {
   slots::SlotMap::Owners owners{};
   const ClusterState state{
-      "c", slots::SlotMap::create({{"n", 1}}, owners, 2).value(), {{"n", "i"}}};
+      "c", slots::SlotMap::create({{"n", 1}}, owners, 2).value(), {{"n", "i"}}, {{"n", {"h:1", "", ""}}}};
   const std::string record = proxy::control::encode_record(state);
   const std::string payload =
       std::string("\x01\x01", 2) + std::string("\x02\0\0\0\0\0\0\0", 8) +
       std::string("\x01\0\0\0c", 5) + std::string("\x01\0\0\0", 4) + std::string("\x01\0\0\0n", 5) +
       std::string("\0\0\0\0\0\0\xf0\x3f", 8) + std::string("\x01\0\0\0", 4) +
       std::string("\0\0\xff\x3f\0\0", 6) + std::string("\x01\0\0\0", 4) +
-      std::string("\x01\0\0\0n", 5) + std::string("\x01\0\0\0i", 5);
+      std::string("\x01\0\0\0n", 5) + std::string("\x01\0\0\0i", 5) +
+      std::string("\x01\0\0\0", 4) + std::string("\x01\0\0\0n", 5) + std::string("\x03\0\0\0h:1", 7) +
+      std::string("\0\0\0\0", 4) + std::string("\0\0\0\0", 4);
   CHECK(record.substr(0, 8) ==
         std::string("SPJ1") + static_cast<char>(payload.size()) + std::string(3, '\0'));
   CHECK(record.substr(16) == payload + "\n");

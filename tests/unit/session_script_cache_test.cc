@@ -9,7 +9,7 @@
 
 namespace {
 
-using proxy::NodeRoute;
+using proxy::session::ScriptHost;
 using proxy::session::parse_script_id;
 using proxy::session::script_id_of;
 using proxy::session::ScriptCache;
@@ -22,12 +22,7 @@ constexpr std::string_view kSource = "return 1";
 constexpr std::string_view kSha1 =
     "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";  // What SCRIPT LOAD answers.
 
-NodeRoute node(std::string name, std::uint64_t incarnation) {
-  NodeRoute route;
-  route.name = std::move(name);
-  route.incarnation = incarnation;
-  return route;
-}
+ScriptHost node(std::string_view name, std::uint64_t connections) { return {name, connections}; }
 
 TEST_CASE("a script's name is the SHA-1 that Redis gives it, read in either case") {
   CHECK(parse_script_id(kSha1).value() == script_id_of(kSource));
@@ -64,11 +59,11 @@ TEST_CASE("a script seen in an EVAL counts as compiled only when a node has said
   CHECK(cache.count() == 1);
 }
 
-TEST_CASE("a script is given to a node once per incarnation of it") {
+TEST_CASE("a script is given to a node once per connection to it") {
   ScriptCache cache(1);
   WorkerScripts& scripts = cache.of(0);
   ScriptId id = script_id_of(kSource);
-  NodeRoute a = node("a", 1);
+  ScriptHost a = node("a", 1);
   scripts.remember(kSource, kPlenty);
   CHECK(scripts.standing(id, 0, a) == Standing::Missing);
   scripts.note_loaded(id, 0, a);
@@ -88,7 +83,7 @@ TEST_CASE("a script is given to a node once per incarnation of it") {
 TEST_CASE("a script that nobody has shown is unknown, until somebody shows it to any worker") {
   ScriptCache cache(2);
   ScriptId id = script_id_of(kSource);
-  NodeRoute a = node("a", 1);
+  ScriptHost a = node("a", 1);
   CHECK(cache.of(0).standing(id, 0, a) == Standing::Unknown);
   CHECK(cache.of(0).standing(id, 0, a) == Standing::Unknown);
   cache.of(1).remember(kSource, kPlenty);
@@ -98,7 +93,7 @@ TEST_CASE("a script that nobody has shown is unknown, until somebody shows it to
 TEST_CASE("after SCRIPT FLUSH no worker knows a script, and a new EVAL is remembered again") {
   ScriptCache cache(2);
   ScriptId id = script_id_of(kSource);
-  NodeRoute a = node("a", 1);
+  ScriptHost a = node("a", 1);
   cache.of(0).remember(kSource, kPlenty);
   cache.of(0).note_loaded(id, 0, a);
   cache.of(1).note_loaded(id, 0, a);
@@ -164,7 +159,7 @@ TEST_CASE("a script that is used all the time is not pushed out by ones used onc
   ScriptCache cache(1);
   WorkerScripts& scripts = cache.of(0);
   ScriptId id = script_id_of(kSource);
-  NodeRoute a = node("a", 1);
+  ScriptHost a = node("a", 1);
   constexpr std::uint64_t kLimit = 100'000;
   scripts.remember(kSource, kLimit);
   scripts.note_loaded(id, 0, a);
@@ -180,7 +175,7 @@ TEST_CASE("workers may remember, look up and flush at the same time") {
   std::vector<std::thread> workers;
   for (unsigned w = 0; w < 4; ++w) {
     workers.emplace_back([&cache, w] {
-      NodeRoute a = node("a", 1);
+      ScriptHost a = node("a", 1);
       for (int i = 0; i < 3000; ++i) {
         std::string source = "return " + std::to_string(i % 40);
         ScriptId id = script_id_of(source);
