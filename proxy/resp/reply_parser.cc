@@ -56,7 +56,8 @@ const char* ReplyParser::go_on(const char* p, const char* end) {
 }
 
 const char* ReplyParser::line(const char* p, const char* end) {
-  const auto* newline = static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p)));
+  const auto* newline =
+      static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p)));
   if (newline == nullptr) return nullptr;
   place_ = Place::Value;
   --values_left_;

@@ -16,7 +16,8 @@ class ReplyParser {
   // more must come; check failed() then. After an end the next call begins the next reply.
   const char* next(const char* p, const char* end) {
     if (!inside_) [[likely]] {
-      if (const char* reply_end = whole_bulk(p, end)) [[likely]] return reply_end;
+      if (const char* reply_end = whole_bulk(p, end)) [[likely]]
+        return reply_end;
     }
     return next_slowly(p, end);
   }
@@ -42,7 +43,8 @@ class ReplyParser {
       if (digit > 9) break;
       length = length * 10 + digit;
     }
-    if (q[0] != '\r' || q[1] != '\n' || static_cast<std::size_t>(end - q) < length + 4) return nullptr;
+    if (q[0] != '\r' || q[1] != '\n' || static_cast<std::size_t>(end - q) < length + 4)
+      return nullptr;
     if (q[length + 2] != '\r' || q[length + 3] != '\n') return nullptr;
     type_ = '$';
     return q + length + 4;
@@ -54,10 +56,10 @@ class ReplyParser {
   const char* header(const char* p, const char* end);
   bool take_header(char type, std::int64_t number, bool empty_number);
 
-  std::uint64_t skip_ = 0;         // Bytes of a bulk still to pass; its CRLF follows.
-  std::uint8_t line_end_left_ = 0; // Of that CRLF.
-  std::uint64_t values_left_ = 1;  // Values until the reply ends.
-  std::uint64_t number_ = 0;       // A header's number so far.
+  std::uint64_t skip_ = 0;          // Bytes of a bulk still to pass; its CRLF follows.
+  std::uint8_t line_end_left_ = 0;  // Of that CRLF.
+  std::uint64_t values_left_ = 1;   // Values until the reply ends.
+  std::uint64_t number_ = 0;        // A header's number so far.
   std::uint8_t digits_ = 0;
   bool negative_ = false;
   bool after_return_ = false;  // Behind the header's CR.

@@ -29,9 +29,11 @@ bool strict_number(const char* p, const char* end, std::int64_t& value) {
 
 // A header's number and its CRLF; `p` moves behind them on Number.
 LineOutcome read_number_slowly(const char*& p, const char* end, std::int64_t& value) {
-  const auto* line_end = static_cast<const char*>(std::memchr(p, '\r', static_cast<std::size_t>(end - p)));
+  const auto* line_end =
+      static_cast<const char*>(std::memchr(p, '\r', static_cast<std::size_t>(end - p)));
   if (line_end == nullptr) {
-    return static_cast<std::size_t>(end - p) > kInlineMax ? LineOutcome::TooLong : LineOutcome::NeedMore;
+    return static_cast<std::size_t>(end - p) > kInlineMax ? LineOutcome::TooLong
+                                                          : LineOutcome::NeedMore;
   }
   if (line_end + 1 == end) return LineOutcome::NeedMore;
   if (line_end[1] != '\n' || !strict_number(p, line_end, value)) return LineOutcome::Bad;
@@ -39,7 +41,8 @@ LineOutcome read_number_slowly(const char*& p, const char* end, std::int64_t& va
   return LineOutcome::Number;
 }
 
-[[gnu::always_inline]] inline LineOutcome read_number(const char*& p, const char* end, std::int64_t& value) {
+[[gnu::always_inline]] inline LineOutcome read_number(const char*& p, const char* end,
+                                                      std::int64_t& value) {
   // One to four digits and CRLF, all at hand: nearly every header there is.
   if (end - p >= 6) [[likely]] {
     const char* q = p;
@@ -67,39 +70,51 @@ FrameOutcome invalid(FrameState& frame, std::string text) {
   return FrameOutcome::Invalid;
 }
 
-FrameOutcome read_array_header(FrameState& frame, const char*& p, const char* end, const RequestLimits& limits) {
+FrameOutcome read_array_header(FrameState& frame, const char*& p, const char* end,
+                               const RequestLimits& limits) {
   const char* q = p + 1;
   std::int64_t count = 0;
   switch (read_number(q, end, count)) {
-    case LineOutcome::NeedMore: return FrameOutcome::NeedMore;
-    case LineOutcome::TooLong: return invalid(frame, "too big mbulk count string");
-    case LineOutcome::Bad: return invalid(frame, "invalid multibulk length");
-    case LineOutcome::Number: break;
+    case LineOutcome::NeedMore:
+      return FrameOutcome::NeedMore;
+    case LineOutcome::TooLong:
+      return invalid(frame, "too big mbulk count string");
+    case LineOutcome::Bad:
+      return invalid(frame, "invalid multibulk length");
+    case LineOutcome::Number:
+      break;
   }
   if (count > INT_MAX) return invalid(frame, "invalid multibulk length");
-  if (!limits.authenticated && count > 10) return invalid(frame, "unauthenticated multibulk length");
+  if (!limits.authenticated && count > 10)
+    return invalid(frame, "unauthenticated multibulk length");
   p = q;
   frame.args_left = count > 0 ? count : 0;
   return FrameOutcome::Complete;
 }
 
-FrameOutcome read_bulk_header(FrameState& frame, const char*& p, const char* end, const RequestLimits& limits) {
+FrameOutcome read_bulk_header(FrameState& frame, const char*& p, const char* end,
+                              const RequestLimits& limits) {
   const char* q = p;
   if (*q != '$') {
     // Redis looks at the type only once the line is whole.
     if (std::memchr(q, '\r', static_cast<std::size_t>(end - q)) == nullptr) {
-      return static_cast<std::size_t>(end - q) > kInlineMax ? invalid(frame, "too big bulk count string")
-                                                            : FrameOutcome::NeedMore;
+      return static_cast<std::size_t>(end - q) > kInlineMax
+                 ? invalid(frame, "too big bulk count string")
+                 : FrameOutcome::NeedMore;
     }
     return invalid(frame, std::string("expected '$', got '") + *q + "'");
   }
   ++q;
   std::int64_t length = 0;
   switch (read_number(q, end, length)) {
-    case LineOutcome::NeedMore: return FrameOutcome::NeedMore;
-    case LineOutcome::TooLong: return invalid(frame, "too big bulk count string");
-    case LineOutcome::Bad: return invalid(frame, "invalid bulk length");
-    case LineOutcome::Number: break;
+    case LineOutcome::NeedMore:
+      return FrameOutcome::NeedMore;
+    case LineOutcome::TooLong:
+      return invalid(frame, "too big bulk count string");
+    case LineOutcome::Bad:
+      return invalid(frame, "invalid bulk length");
+    case LineOutcome::Number:
+      break;
   }
   if (length < 0 || length > limits.bulk_bytes_max) return invalid(frame, "invalid bulk length");
   if (!limits.authenticated && length > 16384) return invalid(frame, "unauthenticated bulk length");
@@ -109,7 +124,8 @@ FrameOutcome read_bulk_header(FrameState& frame, const char*& p, const char* end
 }
 
 // An argument that lies there whole, its header of one to three digits: nearly all of them. False: anything else.
-[[gnu::always_inline]] inline bool take_whole_argument(FrameState& frame, const char*& p, const char* end,
+[[gnu::always_inline]] inline bool take_whole_argument(FrameState& frame, const char*& p,
+                                                       const char* end,
                                                        const RequestLimits& limits) {
   if (frame.bulk_length >= 0 || end - p < 8 || *p != '$') return false;
   const char* q = p + 1;
@@ -132,7 +148,9 @@ FrameOutcome read_bulk_header(FrameState& frame, const char*& p, const char* end
 
 // The escapes inside double quotes (sdssplitargs in Redis's sds.c).
 char unescape(const char*& p, const char* end) {
-  auto hex = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) ? c - '0' : (c | 0x20) - 'a' + 10; };
+  auto hex = [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) ? c - '0' : (c | 0x20) - 'a' + 10;
+  };
   if (*p == 'x' && end - p >= 3 && std::isxdigit(static_cast<unsigned char>(p[1])) &&
       std::isxdigit(static_cast<unsigned char>(p[2]))) {
     int value = hex(p[1]) * 16 + hex(p[2]);
@@ -140,12 +158,18 @@ char unescape(const char*& p, const char* end) {
     return static_cast<char>(value);
   }
   switch (*p) {
-    case 'n': return '\n';
-    case 'r': return '\r';
-    case 't': return '\t';
-    case 'b': return '\b';
-    case 'a': return '\a';
-    default: return *p;
+    case 'n':
+      return '\n';
+    case 'r':
+      return '\r';
+    case 't':
+      return '\t';
+    case 'b':
+      return '\b';
+    case 'a':
+      return '\a';
+    default:
+      return *p;
   }
 }
 
@@ -198,17 +222,21 @@ void FrameState::rebase(const char* from, const char* to) {
   for (std::string_view& arg : args) arg = {to + (arg.data() - from), arg.size()};
 }
 
-FrameOutcome parse_request(FrameState& frame, const char* bytes, std::size_t size, const RequestLimits& limits) {
+FrameOutcome parse_request(FrameState& frame, const char* bytes, std::size_t size,
+                           const RequestLimits& limits) {
   const char* p = bytes + frame.position;
   const char* end = bytes + size;
-  auto stop_at = [&](const char* place) { frame.position = static_cast<std::size_t>(place - bytes); };
+  auto stop_at = [&](const char* place) {
+    frame.position = static_cast<std::size_t>(place - bytes);
+  };
 
   if (frame.args_left < 0) {
     FrameOutcome outcome = read_array_header(frame, p, end, limits);
     if (outcome != FrameOutcome::Complete) return outcome;
   }
   while (frame.args_left > 0) {
-    if (take_whole_argument(frame, p, end, limits)) [[likely]] continue;
+    if (take_whole_argument(frame, p, end, limits)) [[likely]]
+      continue;
     if (frame.bulk_length < 0) {
       FrameOutcome outcome = FrameOutcome::NeedMore;
       if (p < end) outcome = read_bulk_header(frame, p, end, limits);
@@ -234,8 +262,8 @@ FrameOutcome parse_request(FrameState& frame, const char* bytes, std::size_t siz
   return FrameOutcome::Complete;
 }
 
-FrameOutcome parse_inline(const char* bytes, std::size_t size, std::vector<std::string>& words, std::size_t& consumed,
-                          std::string& error) {
+FrameOutcome parse_inline(const char* bytes, std::size_t size, std::vector<std::string>& words,
+                          std::size_t& consumed, std::string& error) {
   const auto* newline = static_cast<const char*>(std::memchr(bytes, '\n', size));
   if (newline == nullptr) {
     if (size <= kInlineMax) return FrameOutcome::NeedMore;

@@ -16,11 +16,12 @@
 namespace proxy::resp {
 
 struct FrameState {
-  std::size_t position = 0;         // Bytes of the frame parsed so far; the whole frame when complete.
-  std::int64_t args_left = -1;      // -1: the array header is not read yet.
-  std::int64_t bulk_length = -1;    // Length of the argument at `position`; -1: its header is not read yet.
+  std::size_t position = 0;     // Bytes of the frame parsed so far; the whole frame when complete.
+  std::int64_t args_left = -1;  // -1: the array header is not read yet.
+  std::int64_t bulk_length =
+      -1;  // Length of the argument at `position`; -1: its header is not read yet.
   std::vector<std::string_view> args;
-  std::string error;                // Set when the outcome is Invalid.
+  std::string error;  // Set when the outcome is Invalid.
 
   void clear() {
     position = 0;
@@ -43,11 +44,12 @@ enum class FrameOutcome : std::uint8_t { Complete, NeedMore, Invalid };
 
 // Parses the frame that begins at `bytes`. Complete: frame.args are the arguments (none for an empty array) and
 // frame.position the frame's length. Requires size > 0 and, on a resumed frame, the same leading bytes.
-FrameOutcome parse_request(FrameState& frame, const char* bytes, std::size_t size, const RequestLimits& limits);
+FrameOutcome parse_request(FrameState& frame, const char* bytes, std::size_t size,
+                           const RequestLimits& limits);
 
 // An inline command: one line, split as Redis splits it (quotes and escapes). Complete: `words` are its arguments,
 // `consumed` the line's length.
-FrameOutcome parse_inline(const char* bytes, std::size_t size, std::vector<std::string>& words, std::size_t& consumed,
-                          std::string& error);
+FrameOutcome parse_inline(const char* bytes, std::size_t size, std::vector<std::string>& words,
+                          std::size_t& consumed, std::string& error);
 
 }  // namespace proxy::resp

@@ -16,7 +16,8 @@ namespace proxy::session {
 class FrameSkipper {
  public:
   // `args_left` arguments are to come, `bytes_left` bytes of the first of them (its header was read; CRLF included).
-  FrameSkipper(std::int64_t args_left, std::uint64_t bytes_left) : args_left_(args_left), bytes_left_(bytes_left) {}
+  FrameSkipper(std::int64_t args_left, std::uint64_t bytes_left)
+      : args_left_(args_left), bytes_left_(bytes_left) {}
 
   // How many of the bytes belong to the frame, up to one that breaks it; check is_done() and failed() then.
   std::size_t take(const char* bytes, std::size_t size);
@@ -36,10 +37,12 @@ class FrameSkipper {
 };
 
 struct RequestStream {
-  RequestStream(FrameSkipper frame, backend::BackendConnection* to) : skipper(frame), connection(to) {}
+  RequestStream(FrameSkipper frame, backend::BackendConnection* to)
+      : skipper(frame), connection(to) {}
 
   FrameSkipper skipper;
-  backend::BackendConnection* connection;  // Null: lost or answered early; the rest of the request is dropped.
+  backend::BackendConnection*
+      connection;  // Null: lost or answered early; the rest of the request is dropped.
   bool answered = false;
 };
 
