@@ -1,0 +1,20 @@
+// Any bytes are a journal or a damaged one; the state of a sound one encodes to its last record.
+
+#include <cstdint>
+#include <string_view>
+
+#include "proxy/control/state_record.h"
+#include "slots/assert.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  auto contents = proxy::control::read_journal(bytes);
+  if (!contents) {
+    SP_ASSERT(contents.error().code == slots::Errc::Corrupt);
+    return 0;
+  }
+  SP_ASSERT(contents->whole_bytes <= bytes.size());
+  if (!contents->state) return 0;
+  SP_ASSERT(bytes.substr(0, contents->whole_bytes).ends_with(proxy::control::encode_record(*contents->state)));
+  return 0;
+}
