@@ -8,7 +8,7 @@ from harness import processes
 from harness.check import check, eventually, same
 from harness.load import Latency
 from harness.resp import bulk, request
-from harness.shop import key_on, keys_on
+from harness.shop import as_json, key_on, keys_on
 from harness.tests import test
 
 OK, PONG, NULL = b"+OK\r\n", b"+PONG\r\n", b"$-1\r\n"
@@ -114,34 +114,40 @@ def a_client_that_never_reads_costs_bounded_memory_and_nobody_s_time(fresh, stoc
 
 
 @test(seconds=60)
-def a_client_without_progress_is_closed_and_counted(fresh):
-    shop = fresh(
-        config={"timeouts": {"stalled_client": "500ms"}, "limits": {"unread_replies": "1MB"}}
-    )
+def a_client_that_does_not_read_on_is_closed_and_counted(fresh):
+    limits = {"unread_replies": "1MB"}
+    shop = fresh(config={"timeouts": {"stalled_client": "500ms"}, "limits": limits})
     values = fill(shop, 30, 10_000)
     client, idle = shop.client("stalled client"), shop.client("idle client")
-    half = shop.client("client with half a request")
-    half.send(request("GET", "a")[:7])
     stuff(client, b"".join(request("GET", key) for key in values), 10)
-    listed = shop.client("lister")
-    port = client.socket.getsockname()[1]
+    gone(shop, client)
+    same(idle.raw("PING"), PONG, "an idle client's reply")
+    status = as_json(shop.slotctl("status", "--json"))
+    counted = sum(worker["counters"]["stalled_clients"] for worker in status["workers"])
+    check(counted == 1, "%d stalled clients were counted" % counted)
+
+
+@test
+def a_client_that_never_ends_its_request_is_closed(fresh):
+    shop = fresh(config={"timeouts": {"stalled_client": "500ms"}})
+    idle = shop.client("idle client")
+    for data in (request("GET", "a")[:7], request("SET", "a", "v" * 300_000)[:200_000], b"PIN"):
+        half = shop.client("client with half a request")
+        half.send(data)
+        gone(shop, half)
+    same(idle.raw("PING"), PONG, "an idle client's reply")
+
+
+def gone(shop, client, seconds=5):
+    """Until the proxy knows the client no more."""
+    lister, mark = shop.client("lister"), address_in_list(client)
     eventually(
-        lambda: b":%d " % port not in listed.ask("CLIENT", "LIST"),
-        5,
-        "the stalled client is closed",
+        lambda: mark not in lister.ask("CLIENT", "LIST"), seconds, "the %s is closed" % client.name
     )
-    eventually(
-        lambda: b":%d " % half.socket.getsockname()[1] not in listed.ask("CLIENT", "LIST"),
-        5,
-        "the client that never ends its request is closed",
-    )
-    same(idle.raw("PING"), PONG)
-    status = shop.slotctl("status", "--json")
-    same(status.returncode, 0, status.stderr)
-    check(
-        "stalled" in status.stdout,
-        "slotctl status --json counts stalled clients: %s" % status.stdout[:600],
-    )
+
+
+def address_in_list(client):
+    return b" addr=127.0.0.1:%d " % client.socket.getsockname()[1]
 
 
 @test(seconds=60)
@@ -166,22 +172,40 @@ def a_slow_reader_that_makes_progress_is_not_closed(fresh):
 
 @test(seconds=60, long=True)
 def the_client_with_most_is_closed_when_all_together_hold_too_much(fresh):
-    shop = fresh(config={"limits": {"unread_replies": "20MB", "unread_replies_total": "30MB"}})
+    limits = {"unread_replies": "20MB", "unread_replies_total": "30MB"}
+    shop = fresh(config={"limits": limits}, workers=1)
     values = fill(shop, 300, 10_000)
     data = b"".join(request("GET", key) for key in values)
     before = shop.proxy.memory()
     clients = [shop.client("client %d" % n) for n in range(4)]
     for client in clients:
         stuff(client, data, 10)
-    grown = shop.proxy.memory() - before
-    check(grown < 60 * MB, "the proxy grew by %.1f MB with 30 MB for all" % (grown / MB))
-    listed = shop.client("lister")
-    held = sum(
-        b"127.0.0.1:%d " % client.socket.getsockname()[1] in listed.ask("CLIENT", "LIST")
-        for client in clients
-    )
+    lister = shop.client("lister")
+    listed = lister.ask("CLIENT", "LIST")
+    held = sum(address_in_list(client) in listed for client in clients)
     check(1 <= held < 4, "%d of 4 clients are left" % held)
-    same(listed.raw("SET", key_on(0), 1), OK)
+    same(lister.raw("SET", key_on(0), 1), OK)
+    eventually(
+        lambda: shop.proxy.memory() - before < 60 * MB,
+        5,
+        lambda: "%.1f MB are held with 30 MB for all" % ((shop.proxy.memory() - before) / MB),
+    )
+
+
+@test(seconds=60, long=True)
+def one_client_may_hold_as_much_as_its_own_limit_allows(fresh):
+    """However many workers share the limit for all."""
+    limits = {"unread_replies": "20MB", "unread_replies_total": "30MB"}
+    shop = fresh(config={"limits": limits}, workers=4)
+    values = fill(shop, 300, 10_000)
+    data = b"".join(request("GET", key) for key in values)
+    wanted = b"".join(bulk(text) for text in values.values())
+    client = shop.client("client that reads late", timeout=20)
+    taken = stuff(client, data, 10)
+    for n in range(taken // len(data)):
+        got = client.read_exactly(len(wanted))
+        if got != wanted:
+            same(got, wanted, "round %d of the replies" % n)
 
 
 @test(seconds=60, long=True)
@@ -229,29 +253,61 @@ def client_is_served(client):
     return got == PONG
 
 
+def starve(shop):
+    """Leaves the proxy eight file descriptors and takes them; the clients that did."""
+    _, hard = resource.prlimit(shop.proxy.pid, resource.RLIMIT_NOFILE)
+    few = shop.proxy.descriptors() + 8
+    resource.prlimit(shop.proxy.pid, resource.RLIMIT_NOFILE, (few, hard))
+    return [shop.client("client %d" % n) for n in range(40)]
+
+
+def feed(shop):
+    _, hard = resource.prlimit(shop.proxy.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(shop.proxy.pid, resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def processor_ticks(pid):
+    with open("/proc/%d/stat" % pid) as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
 @test
 def running_out_of_file_descriptors_hurts_only_new_clients(fresh):
     shop = fresh()
     client = shop.client()
-    in_use = shop.proxy.descriptors()
-    resource.prlimit(shop.proxy.pid, resource.RLIMIT_NOFILE, (in_use + 8, 1 << 16))
-    crowd = [shop.client("client %d" % n) for n in range(40)]
+    same(client.raw("SET", "a", 1), OK)
+    crowd = starve(shop)
     for n in range(50):
         same(client.pipeline(("SET", "a", n), ("GET", "a")), [OK, bulk(n)])
-    cpu = processes.run(["cat", "/proc/%d/stat" % shop.proxy.pid]).stdout.rsplit(")", 1)[1].split()
-    began = int(cpu[11]) + int(cpu[12])
+    began = processor_ticks(shop.proxy.pid)
     time.sleep(1.0)  # Accepting in a vain loop would show as processor time.
-    cpu = processes.run(["cat", "/proc/%d/stat" % shop.proxy.pid]).stdout.rsplit(")", 1)[1].split()
-    check(
-        int(cpu[11]) + int(cpu[12]) - began < 60,
-        "it spins: %d ticks in a second" % (int(cpu[11]) + int(cpu[12]) - began),
-    )
+    spent = processor_ticks(shop.proxy.pid) - began
+    check(spent < 60, "it spins: %d ticks in a second" % spent)
     for each in crowd:
         each.close()
-    resource.prlimit(shop.proxy.pid, resource.RLIMIT_NOFILE, (4096, 1 << 16))
+    feed(shop)
     eventually(
         lambda: client_is_served(shop.client("later client")), 5, "new clients are served again"
     )
+
+
+@test
+def a_request_that_needs_a_connection_when_there_is_no_descriptor_gets_an_answer(fresh):
+    shop = fresh()
+    clients = [shop.client("client %d" % n, timeout=10) for n in range(8)]  # On both workers.
+    for client in clients:
+        client.hello3()  # No connection to a node speaks RESP3 yet.
+    crowd = starve(shop)
+    for client in clients:
+        got = client.raw("SET", "a", 1)
+        check(got == OK or got[:1] == b"-", "the reply is %r" % got)
+        same(client.raw("PING"), PONG)
+    for each in crowd:
+        each.close()
+    feed(shop)
+    for client in clients:
+        eventually(lambda: client.raw("SET", "a", 1) == OK, 5, "%s is served" % client.name)
 
 
 @test(long=True, seconds=60)

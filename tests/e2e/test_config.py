@@ -67,7 +67,6 @@ MISTAKES = (
     ("listen:", "listen: here", None, ()),
     ("  admin:", "\tadmin:", 4, ("tab",)),
     ("  admin: /tmp/slotproxy-e2e/admin.sock", "  admin: 127.0.0.1:6500", 4, ("admin_password",)),
-    ("state_dir: /tmp/slotproxy-e2e/state\n", "", None, ("state_dir",)),
     ("nodes:", "nodes: []\nothers:", None, ("nodes",)),
 )
 
@@ -209,7 +208,7 @@ def passwords_come_from_files_too(fresh):
 @test
 def an_acl_user_of_a_node_is_used(fresh):
     nodes = [
-        RedisServer("--user", "proxy on >secret ~* &* +@all", "--user", "default off")
+        RedisServer(*"--user proxy on >secret ~* &* +@all --user default off".split())
         for _ in RANGES
     ]
 

@@ -144,7 +144,9 @@ def a_node_that_lost_its_data_serves_again(fresh):
 def requests_that_were_under_way_at_a_kill_end_with_outcome_unknown(fresh):
     shop = fresh(config={"timeouts": {"node_silent": "5s"}})
     clients = [shop.client("client %d" % n) for n in range(4)]
-    for client in clients:  # Every worker has its connection to the node: what it is asked next is sent.
+    for (
+        client
+    ) in clients:  # Every worker has its connection to the node: what it is asked next is sent.
         client.raw("GET", C)
     shop.node(2).stop()
     for n, client in enumerate(clients):

@@ -167,7 +167,7 @@ class Shop:
 
     def at(self, place, name=None, **more):
         """A client at the endpoint of the node of that place."""
-        return Wire(self.endpoint(place), name or "client at %s" % NAMES[place], **more)
+        return Wire(self.endpoint(place), name or "client at node %d" % place, **more)
 
     def node(self, place):
         """The redis-server itself."""
