@@ -10,8 +10,10 @@ NODES ?= 3
 PORT ?= 6400
 FUZZ_SECONDS ?= 60
 E2E_ARGS ?=
-# The compiler of sanitizer builds: clang's TSan runs where g++ 12's stops at the kernel's address layout.
-SANITIZER_CXX ?= clang++-19
+# Sanitizer builds are clang's: its TSan runs where g++ 12's stops at the kernel's address layout, and one build serves
+# the fuzz targets and everything else under ASan and UBSan.
+ASAN := -DCMAKE_CXX_COMPILER=clang++-19 -DSLOTPROXY_FUZZ=ON
+TSAN := -DCMAKE_CXX_COMPILER=clang++-19 -DSLOTPROXY_SANITIZE=thread
 PYTHON ?= /usr/bin/python3
 
 DEPS := tests/install-deps.sh
@@ -58,18 +60,18 @@ fmt:
 
 fuzz:
 	@$(DEPS) build sanitize
-	$(call build,build-fuzz,fuzz_targets,-DCMAKE_CXX_COMPILER=clang++-19 -DSLOTPROXY_FUZZ=ON)
-	$(PYTHON) tests/fuzz/run --build build-fuzz --seconds $(FUZZ_SECONDS)
+	$(call build,build-asan,fuzz_targets,$(ASAN))
+	$(PYTHON) tests/fuzz/run --build build-asan --seconds $(FUZZ_SECONDS)
 
 asan:
 	@$(DEPS) build test sanitize
-	$(call build,build-asan,unit_tests slotproxy slotctl,-DCMAKE_CXX_COMPILER=$(SANITIZER_CXX) -DSLOTPROXY_SANITIZE=address$(comma)undefined)
+	$(call build,build-asan,unit_tests slotproxy slotctl,$(ASAN))
 	UBSAN_OPTIONS=print_stacktrace=1 build-asan/unit_tests
 	UBSAN_OPTIONS=print_stacktrace=1 $(call BINARIES,build-asan) tests/e2e/run --fast $(E2E_ARGS)
 
 tsan:
 	@$(DEPS) build test sanitize
-	$(call build,build-tsan,unit_tests slotproxy slotctl,-DCMAKE_CXX_COMPILER=$(SANITIZER_CXX) -DSLOTPROXY_SANITIZE=thread)
+	$(call build,build-tsan,unit_tests slotproxy slotctl,$(TSAN))
 	build-tsan/unit_tests
 	$(call BINARIES,build-tsan) tests/e2e/run --fast $(E2E_ARGS)
 
@@ -90,7 +92,7 @@ nightly:
 	@$(MAKE) --no-print-directory bench
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz build-lint
+	rm -rf build build-asan build-tsan build-lint
 
 help:
 	@echo "make           build/slotproxy and build/slotctl"
@@ -104,5 +106,4 @@ help:
 	@echo "make bench     speed, instructions and memory beside a plain node, nutcracker and haproxy"
 	@echo "make nightly   everything, in full"
 
-comma := ,
 export LINT_BASE LINT_ALL LINT_SECONDS

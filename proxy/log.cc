@@ -21,7 +21,8 @@ void set_log_level(conf::LogLevel level) {
 
 slots::Status set_up_log(const conf::LogConfig& log) {
   try {
-    auto logger = log.file.empty() ? spdlog::stderr_color_mt("slotproxy") : spdlog::basic_logger_mt("slotproxy", log.file);
+    auto logger = log.file.empty() ? spdlog::stderr_color_mt("slotproxy")
+                                   : spdlog::basic_logger_mt("slotproxy", log.file);
     logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z %^%l%$ %v");
     logger->flush_on(spdlog::level::info);
     spdlog::set_default_logger(std::move(logger));

@@ -31,7 +31,8 @@ void raise_descriptor_limit() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int run(const conf::Config& config, const std::string& config_path, const std::function<void(proxy::Proxy&)>& on_ready) {
+int run(const conf::Config& config, const std::string& config_path,
+        const std::function<void(proxy::Proxy&)>& on_ready) {
   ::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
   if (auto ready = proxy::set_up_log(config.log); !ready) return complain(ready.error().message);
@@ -56,7 +57,8 @@ int load_and_run(const std::string& path, bool check_only) {
   if (!loaded) {
     std::size_t count = loaded.error().list.size();
     std::cerr << loaded.error().text() << "\n"
-              << count << (count == 1 ? " mistake" : " mistakes") << (check_only ? "." : "; nothing was started.") << "\n";
+              << count << (count == 1 ? " mistake" : " mistakes")
+              << (check_only ? "." : "; nothing was started.") << "\n";
     return kBadConfiguration;
   }
   if (check_only) {
@@ -64,8 +66,9 @@ int load_and_run(const std::string& path, bool check_only) {
     return 0;
   }
   return run(*loaded, path, [&](proxy::Proxy& proxy) {
-    std::cout << "ready: cluster " << loaded->cluster << ", " << loaded->nodes.size() << " nodes, epoch " << proxy.epoch()
-              << ", clients at " << loaded->listen.forward.front().text() << std::endl;
+    std::cout << "ready: cluster " << loaded->cluster << ", " << loaded->nodes.size()
+              << " nodes, epoch " << proxy.epoch() << ", clients at "
+              << loaded->listen.forward.front().text() << std::endl;
   });
 }
 
@@ -78,10 +81,12 @@ int main(int argc, char** argv) {
   proxy::DevOptions dev;
   auto* config_option = app.add_option("--config", config_path, "Serve as this YAML file says");
   auto* check_option = app.add_option("--check", check_path, "Only check a YAML file");
-  auto* dev_option = app.add_option("--dev", dev.nodes, "Try it: start this many redis-servers (3) and serve them")
-                         ->expected(0, 1)
-                         ->default_str("3");
-  app.add_option("--port", dev.port, "With --dev: the forward port (6400); the endpoints follow it");
+  auto* dev_option =
+      app.add_option("--dev", dev.nodes, "Try it: start this many redis-servers (3) and serve them")
+          ->expected(0, 1)
+          ->default_str("3");
+  app.add_option("--port", dev.port,
+                 "With --dev: the forward port (6400); the endpoints follow it");
   app.set_version_flag("--version", "slotproxy " SLOTPROXY_VERSION);
   app.footer("Exit codes: 0 ended as asked, 1 failed at run time, 2 bad usage or configuration.");
   try {
@@ -89,11 +94,13 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kBadConfiguration;
   }
-  int modes = (config_option->count() > 0) + (check_option->count() > 0) + (dev_option->count() > 0);
+  int modes =
+      (config_option->count() > 0) + (check_option->count() > 0) + (dev_option->count() > 0);
   if (modes != 1) return complain("say one of --config FILE, --check FILE or --dev; see --help");
   try {
     if (dev_option->count() > 0) return run_dev(dev, argv[0]);
-    return check_option->count() > 0 ? load_and_run(check_path, true) : load_and_run(config_path, false);
+    return check_option->count() > 0 ? load_and_run(check_path, true)
+                                     : load_and_run(config_path, false);
   } catch (const std::exception& error) {
     std::cerr << "slotproxy: " << error.what() << "\n";
     return kFailed;

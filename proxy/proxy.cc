@@ -34,13 +34,15 @@ slots::Result<slots::SlotMap> first_map(const conf::Config& config) {
     lists_slots = lists_slots || node.slots.has_value();
   }
   if (!lists_slots) {
-    return slots::SlotMap::create(nodes, slots::make_placement(config.placement)->place_slots(nodes, nullptr));
+    return slots::SlotMap::create(
+        nodes, slots::make_placement(config.placement)->place_slots(nodes, nullptr));
   }
   slots::SlotMap::Owners owners{};
   for (std::size_t i = 0; i < config.nodes.size(); ++i) {
     if (!config.nodes[i].slots) continue;
     for (const slots::SlotRange& range : config.nodes[i].slots->ranges()) {
-      for (std::size_t slot = range.first; slot <= range.last; ++slot) owners[slot] = static_cast<slots::NodeIndex>(i);
+      for (std::size_t slot = range.first; slot <= range.last; ++slot)
+        owners[slot] = static_cast<slots::NodeIndex>(i);
     }
   }
   return slots::SlotMap::create(nodes, owners);
@@ -82,7 +84,9 @@ control::WorkerFacts facts_of(const WorkerStats& stats) {
   return facts;
 }
 
-std::string connection_prefix(const conf::Config& config) { return "slotproxy:" + config.cluster + ":"; }
+std::string connection_prefix(const conf::Config& config) {
+  return "slotproxy:" + config.cluster + ":";
+}
 
 }  // namespace
 
@@ -128,14 +132,17 @@ slots::Status Proxy::open_state() {
   }
   const control::ClusterState& state = *store_->state();
   if (state.cluster != config_->cluster) {
-    return slots::fail(slots::Errc::Conflict,
-                       fmt::format("{} holds the state of cluster \"{}\", not of \"{}\"; name another state_dir",
-                                   config_->state_dir, state.cluster, config_->cluster));
+    return slots::fail(
+        slots::Errc::Conflict,
+        fmt::format("{} holds the state of cluster \"{}\", not of \"{}\"; name another state_dir",
+                    config_->state_dir, state.cluster, config_->cluster));
   }
   auto table = make_routing_table(*config_, std::make_shared<slots::SlotMap>(state.map), nullptr);
   for (NodeRoute& node : table->nodes) {
-    if (auto known = state.places.find(node.name); known != state.places.end()) place_if_unknown(node, known->second);
-    if (auto known = state.identities.find(node.name); known != state.identities.end()) node.identity = known->second;
+    if (auto known = state.places.find(node.name); known != state.places.end())
+      place_if_unknown(node, known->second);
+    if (auto known = state.identities.find(node.name); known != state.identities.end())
+      node.identity = known->second;
     if (node.reason.empty()) node.reason = "has not been reached yet";
   }
   table->commands = resp::CommandTable::built_in();
@@ -165,7 +172,8 @@ slots::Status Proxy::open_listeners() {
       auto made = std::make_shared<session::ListenerFacts>();
       made->is_redirect = !node.empty();
       made->node_name = node;
-      made->node = made->is_redirect ? table_->map->find(node).value_or(slots::kNoNode) : slots::kNoNode;
+      made->node =
+          made->is_redirect ? table_->map->find(node).value_or(slots::kNoNode) : slots::kNoNode;
       made->port = address.port;
       made->address = address.text();
       made->is_tcp = !address.is_unix();
@@ -196,7 +204,8 @@ slots::Status Proxy::open_listeners() {
 }
 
 slots::Status Proxy::open_workers() {
-  auto admin = control::AdminServer::open(&loop_, config_->listen.admin, config_->listen.admin_password, *this);
+  auto admin = control::AdminServer::open(&loop_, config_->listen.admin,
+                                          config_->listen.admin_password, *this);
   if (!admin) return std::unexpected(admin.error());
   admin_ = std::move(*admin);
   for (unsigned i = 0; i < listeners_.size(); ++i) {
@@ -229,12 +238,17 @@ void Proxy::start_control() {
     uv_signal_init(&loop_, &signals_[i]);
     signals_[i].data = this;
     uv_signal_start(
-        &signals_[i], [](uv_signal_t* handle, int number) { static_cast<Proxy*>(handle->data)->on_signal(number); },
+        &signals_[i],
+        [](uv_signal_t* handle, int number) {
+          static_cast<Proxy*>(handle->data)->on_signal(number);
+        },
         numbers[i]);
   }
   uv_timer_init(&loop_, &ticker_);
   ticker_.data = this;
-  uv_timer_start(&ticker_, [](uv_timer_t* handle) { static_cast<Proxy*>(handle->data)->tick(); }, kTickMs, kTickMs);
+  uv_timer_start(
+      &ticker_, [](uv_timer_t* handle) { static_cast<Proxy*>(handle->data)->tick(); }, kTickMs,
+      kTickMs);
 
   control::HealthOptions options;
   options.cluster = config_->cluster;
@@ -243,11 +257,18 @@ void Proxy::start_control() {
   options.connect = config_->timeouts.connect;
   options.node_silent = config_->timeouts.node_silent;
   control::HealthCallbacks callbacks;
-  callbacks.on_change = [this](const std::string& node, const control::NodeStatus& status) { on_health(node, status); };
-  callbacks.on_identity = [this](const std::string& node, const std::string& value) { on_identity(node, value); };
-  callbacks.on_warning = [](const std::string& node, const std::string& text) { spdlog::warn("node {}: {}", node, text); };
+  callbacks.on_change = [this](const std::string& node, const control::NodeStatus& status) {
+    on_health(node, status);
+  };
+  callbacks.on_identity = [this](const std::string& node, const std::string& value) {
+    on_identity(node, value);
+  };
+  callbacks.on_warning = [](const std::string& node, const std::string& text) {
+    spdlog::warn("node {}: {}", node, text);
+  };
   callbacks.first_round_done = [this] { start_workers(); };
-  health_ = std::make_unique<control::HealthWatcher>(&loop_, std::move(options), std::move(callbacks));
+  health_ =
+      std::make_unique<control::HealthWatcher>(&loop_, std::move(options), std::move(callbacks));
   watch_nodes();
 }
 
@@ -306,7 +327,9 @@ void Proxy::on_health(const std::string& node, const control::NodeStatus& status
 void Proxy::on_identity(const std::string& node, const std::string& identity) {
   control::ClusterState state = *store_->state();
   std::string& recorded = state.identities[node];
-  if (recorded == identity && table_->nodes[table_->map->find(node).value_or(0)].identity == identity) return;
+  if (recorded == identity &&
+      table_->nodes[table_->map->find(node).value_or(0)].identity == identity)
+    return;
   recorded = identity;
   if (auto written = store_->commit(state); !written) {
     spdlog::error("the identity of node {} can't be recorded: {}", node, written.error().message);
@@ -318,7 +341,9 @@ void Proxy::on_identity(const std::string& node, const std::string& identity) {
 
 void Proxy::learn_commands(const std::string& node) {
   auto reply = health_->command_reply(node);
-  if (reply == nullptr || std::find(learned_from_.begin(), learned_from_.end(), reply) != learned_from_.end()) return;
+  if (reply == nullptr ||
+      std::find(learned_from_.begin(), learned_from_.end(), reply) != learned_from_.end())
+    return;
   learned_from_.push_back(reply);
   auto learned = resp::CommandTable::with_learned(*table_->commands, *reply);
   if (!learned) return spdlog::warn("node {}: {}", node, learned.error().message);
@@ -328,7 +353,8 @@ void Proxy::learn_commands(const std::string& node) {
 
 void Proxy::tick() {
   std::uint64_t requests = total_requests();
-  ops_per_second_ = static_cast<double>(requests - requests_before_) * 1000.0 / static_cast<double>(kTickMs);
+  ops_per_second_ =
+      static_cast<double>(requests - requests_before_) * 1000.0 / static_cast<double>(kTickMs);
   requests_before_ = requests;
 }
 
@@ -346,22 +372,26 @@ void Proxy::warn_of_strays() {
     for (const control::NodeStrayCount& count : *counts) {
       if (!count.report || count.report->strays == 0) continue;
       spdlog::warn(
-          "node {} holds keys of slots that it does not own: {} of {} keys {}; clients can't see them. "
+          "node {} holds keys of slots that it does not own: {} of {} keys {}; clients can't see "
+          "them. "
           "slotctl strays counts them",
-          count.node, count.report->strays, count.report->keys, count.report->is_whole ? "in all" : "looked at");
+          count.node, count.report->strays, count.report->keys,
+          count.report->is_whole ? "in all" : "looked at");
     }
   });
 }
 
-void Proxy::count_strays(bool list,
-                         std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done) {
+void Proxy::count_strays(
+    bool list, std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done) {
   count_strays(false, list ? kStrayNamesMax : 0, std::move(done));
 }
 
-void Proxy::count_strays(bool sample_only, std::size_t names_max,
-                         std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done) {
+void Proxy::count_strays(
+    bool sample_only, std::size_t names_max,
+    std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done) {
   if (stray_count_ != nullptr) {
-    return done(slots::fail(slots::Errc::Conflict, "a count of strays is under way; ask again when it is over"));
+    return done(slots::fail(slots::Errc::Conflict,
+                            "a count of strays is under way; ask again when it is over"));
   }
   auto ended = [this, done = std::move(done)](std::vector<control::NodeStrayCount> counts) {
     // Not from inside the count's own call.
@@ -370,8 +400,9 @@ void Proxy::count_strays(bool sample_only, std::size_t names_max,
       done(std::move(counts));
     });
   };
-  stray_count_ = std::make_unique<StrayCount>(&loop_, table_, connection_prefix(*config_) + incarnation_, sample_only,
-                                              names_max, std::move(ended));
+  stray_count_ =
+      std::make_unique<StrayCount>(&loop_, table_, connection_prefix(*config_) + incarnation_,
+                                   sample_only, names_max, std::move(ended));
 }
 
 // --- admin -------------------------------------------------------------------------------------------------------------
@@ -382,7 +413,8 @@ control::AdminSnapshot Proxy::snapshot() {
   for (const NodeRoute& node : table_->nodes) snapshot.nodes.push_back(health_->status(node.name));
   for (const auto& worker : workers_) snapshot.workers.push_back(facts_of(worker->stats()));
   snapshot.ops_per_second = ops_per_second_;
-  snapshot.uptime = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - started_at_);
+  snapshot.uptime = std::chrono::duration_cast<std::chrono::seconds>(
+      std::chrono::steady_clock::now() - started_at_);
   snapshot.config_path = config_path_;
   snapshot.config = config_;
   snapshot.drift = drift();
@@ -392,10 +424,13 @@ control::AdminSnapshot Proxy::snapshot() {
 
 void Proxy::reload(std::function<void(slots::Result<std::vector<std::string>>)> done) {
   if (config_path_.empty()) {
-    return done(slots::fail(slots::Errc::NotFound, "this proxy was not started from a configuration file"));
+    return done(
+        slots::fail(slots::Errc::NotFound, "this proxy was not started from a configuration file"));
   }
   auto loaded = conf::load(config_path_);
-  if (!loaded) return done(slots::fail(slots::Errc::InvalidArgument, loaded.error().text() + "\nnothing was changed"));
+  if (!loaded)
+    return done(
+        slots::fail(slots::Errc::InvalidArgument, loaded.error().text() + "\nnothing was changed"));
   Reload change = plan_reload(*config_, *loaded, *table_->map);
   config_ = std::make_shared<conf::Config>(change.config);
   set_log_level(config_->log.level);

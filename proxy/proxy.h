@@ -29,7 +29,8 @@ namespace proxy {
 class Proxy final : private control::AdminPort {
  public:
   // `config_path` is empty for --dev (nothing to reload then).
-  [[nodiscard]] static slots::Result<std::unique_ptr<Proxy>> open(conf::Config config, std::string config_path);
+  [[nodiscard]] static slots::Result<std::unique_ptr<Proxy>> open(conf::Config config,
+                                                                  std::string config_path);
   ~Proxy() override;
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
@@ -62,8 +63,9 @@ class Proxy final : private control::AdminPort {
 
   control::AdminSnapshot snapshot() override;
   void reload(std::function<void(slots::Result<std::vector<std::string>>)> done) override;
-  void count_strays(bool list,
-                    std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done) override;
+  void count_strays(
+      bool list,
+      std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done) override;
   void count_strays(bool sample_only, std::size_t names_max,
                     std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done);
   [[nodiscard]] std::uint64_t total_requests() const;

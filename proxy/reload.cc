@@ -12,9 +12,10 @@ namespace {
 
 bool same_limits(const conf::Limits& a, const conf::Limits& b) {
   auto fields = [](const conf::Limits& l) {
-    return std::tie(l.clients, l.bulk, l.buffered_request, l.stream_request, l.stream_reply, l.inflight_requests,
-                    l.inflight_bytes, l.unread_replies, l.unread_replies_total, l.node_queue, l.merged_reply,
-                    l.large_connections, l.script_cache, l.slot_scan_keys);
+    return std::tie(l.clients, l.bulk, l.buffered_request, l.stream_request, l.stream_reply,
+                    l.inflight_requests, l.inflight_bytes, l.unread_replies, l.unread_replies_total,
+                    l.node_queue, l.merged_reply, l.large_connections, l.script_cache,
+                    l.slot_scan_keys);
   };
   return fields(a) == fields(b);
 }
@@ -31,13 +32,15 @@ void compare_nodes(const conf::Config& now, const conf::Config& wanted, Reload& 
     for (const conf::NodeConfig& was : now.nodes) {
       if (was.name != node.name) continue;
       if (was.address != node.address) {
-        reload.notes.push_back(fmt::format("node {}: address {} is now {}", node.name, was.address.text(), node.address.text()));
+        reload.notes.push_back(fmt::format("node {}: address {} is now {}", node.name,
+                                           was.address.text(), node.address.text()));
       }
       if (was.username != node.username || was.password != node.password) {
         reload.notes.push_back(fmt::format("node {}: credentials changed", node.name));
       }
       if (was.endpoint != node.endpoint) {
-        reload.notes.push_back(fmt::format("node {}: endpoint changes at the next restart", node.name));
+        reload.notes.push_back(
+            fmt::format("node {}: endpoint changes at the next restart", node.name));
       }
       if (was.announce != node.announce) {
         reload.notes.push_back(fmt::format("node {}: announce changed", node.name));
@@ -82,7 +85,8 @@ Reload plan_reload(const conf::Config& now, const conf::Config& wanted, const sl
       if (was.name == node.name) node.endpoint = was.endpoint;
     }
   }
-  for (const std::string& line : conf::drift(reload.config, map)) reload.notes.push_back("drift: " + line);
+  for (const std::string& line : conf::drift(reload.config, map))
+    reload.notes.push_back("drift: " + line);
   if (reload.notes.empty()) reload.notes.push_back("nothing has changed");
   return reload;
 }

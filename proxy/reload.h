@@ -17,6 +17,7 @@ struct Reload {
   std::vector<std::string> notes;  // What changed, and what needs a restart or a plan; a line each.
 };
 
-[[nodiscard]] Reload plan_reload(const conf::Config& now, const conf::Config& wanted, const slots::SlotMap& map);
+[[nodiscard]] Reload plan_reload(const conf::Config& now, const conf::Config& wanted,
+                                 const slots::SlotMap& map);
 
 }  // namespace proxy

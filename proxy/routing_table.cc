@@ -42,7 +42,8 @@ std::shared_ptr<RoutingTable> make_routing_table(const conf::Config& config,
       route.announced = configured->announced();
     } else if (route.address == conf::Address{}) {
       route.state = NodeState::Refused;
-      route.reason = "is in the state but not in the configuration file, so that its address is not known";
+      route.reason =
+          "is in the state but not in the configuration file, so that its address is not known";
     }
     table->nodes.push_back(std::move(route));
   }

@@ -50,7 +50,8 @@ struct RoutingTable {
   std::shared_ptr<const slots::SlotMap> map;
   std::vector<NodeRoute> nodes;
   std::shared_ptr<const resp::CommandTable> commands;
-  std::shared_ptr<const route::ClusterReplies> cluster_replies;  // Null when no node has an endpoint.
+  std::shared_ptr<const route::ClusterReplies>
+      cluster_replies;  // Null when no node has an endpoint.
   conf::Limits limits;
   conf::Timeouts timeouts;
   std::string client_password;  // Empty: none wanted.
@@ -60,9 +61,9 @@ struct RoutingTable {
 
 // The next snapshot's beginning: nodes in the map's order with what the configuration says of them; states, identities
 // and whatever else only `before` (may be null) knows are kept. `commands` and the version are the caller's to set.
-[[nodiscard]] std::shared_ptr<RoutingTable> make_routing_table(const conf::Config& config,
-                                                               std::shared_ptr<const slots::SlotMap> map,
-                                                               const RoutingTable* before);
+[[nodiscard]] std::shared_ptr<RoutingTable> make_routing_table(
+    const conf::Config& config, std::shared_ptr<const slots::SlotMap> map,
+    const RoutingTable* before);
 // Makes table.cluster_replies when every node has an endpoint; call it last.
 void make_cluster_replies(RoutingTable& table);
 

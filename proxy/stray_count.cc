@@ -2,8 +2,8 @@
 
 namespace proxy {
 
-StrayCount::StrayCount(uv_loop_t* loop, std::shared_ptr<const RoutingTable> table, const std::string& client_name,
-                       bool sample_only, std::size_t names_max,
+StrayCount::StrayCount(uv_loop_t* loop, std::shared_ptr<const RoutingTable> table,
+                       const std::string& client_name, bool sample_only, std::size_t names_max,
                        std::function<void(std::vector<control::NodeStrayCount>)> done)
     : loop_(loop),
       table_(std::move(table)),
@@ -22,23 +22,30 @@ void StrayCount::start(std::size_t index) {
   Node& node = nodes_[index];
   node.count.node = route.name;
   node.client = std::make_unique<control::NodeClient>(loop_);
-  node.client->on_lost([this, index](const slots::Error& error) { end(index, std::unexpected(error)); });
-  node.client->connect(route.address, table_->timeouts.connect, [this, index, timeout](slots::Status connected) {
-    if (!connected) return end(index, std::unexpected(connected.error()));
-    const NodeRoute& to = table_->nodes[index];
-    nodes_[index].client->log_in(to.username, to.password, client_name_, timeout, [this, index, timeout](slots::Status in) {
-      if (!in) return end(index, std::unexpected(in.error()));
-      Node& ready = nodes_[index];
-      ready.counter = std::make_unique<control::StrayCounter>(
-          loop_, *ready.client, table_->map->slots_of(static_cast<slots::NodeIndex>(index)), timeout);
-      auto done = [this, index](slots::Result<control::StrayReport> report) { end(index, std::move(report)); };
-      if (sample_only_) {
-        ready.counter->sample(done);
-      } else {
-        ready.counter->count(names_max_, done);
-      }
-    });
-  });
+  node.client->on_lost(
+      [this, index](const slots::Error& error) { end(index, std::unexpected(error)); });
+  node.client->connect(
+      route.address, table_->timeouts.connect, [this, index, timeout](slots::Status connected) {
+        if (!connected) return end(index, std::unexpected(connected.error()));
+        const NodeRoute& to = table_->nodes[index];
+        nodes_[index].client->log_in(
+            to.username, to.password, client_name_, timeout,
+            [this, index, timeout](slots::Status in) {
+              if (!in) return end(index, std::unexpected(in.error()));
+              Node& ready = nodes_[index];
+              ready.counter = std::make_unique<control::StrayCounter>(
+                  loop_, *ready.client, table_->map->slots_of(static_cast<slots::NodeIndex>(index)),
+                  timeout);
+              auto done = [this, index](slots::Result<control::StrayReport> report) {
+                end(index, std::move(report));
+              };
+              if (sample_only_) {
+                ready.counter->sample(done);
+              } else {
+                ready.counter->count(names_max_, done);
+              }
+            });
+      });
 }
 
 void StrayCount::end(std::size_t index, slots::Result<control::StrayReport> report) {

@@ -23,7 +23,8 @@ void flush_all(std::vector<Flushable*>& dirty) {
 
 }  // namespace
 
-Worker::Worker(WorkerOptions options, std::shared_ptr<const RoutingTable> table, const WorkersByIndex& workers)
+Worker::Worker(WorkerOptions options, std::shared_ptr<const RoutingTable> table,
+               const WorkersByIndex& workers)
     : options_(std::move(options)), workers_(workers) {
   SP_ASSERT(uv_loop_init(&loop_) == 0);
   core_.loop = &loop_;
@@ -55,10 +56,14 @@ void Worker::open(std::vector<WorkerListener> listeners) {
   uv_prepare_init(&loop_, &before_sleep_);
   uv_check_init(&loop_, &after_events_);
   before_sleep_.data = after_events_.data = ticker_.data = this;
-  uv_prepare_start(&before_sleep_, [](uv_prepare_t* handle) { static_cast<Worker*>(handle->data)->end_turn(); });
-  uv_check_start(&after_events_, [](uv_check_t* handle) { static_cast<Worker*>(handle->data)->end_turn(); });
+  uv_prepare_start(&before_sleep_,
+                   [](uv_prepare_t* handle) { static_cast<Worker*>(handle->data)->end_turn(); });
+  uv_check_start(&after_events_,
+                 [](uv_check_t* handle) { static_cast<Worker*>(handle->data)->end_turn(); });
   uv_timer_init(&loop_, &ticker_);
-  uv_timer_start(&ticker_, [](uv_timer_t* handle) { static_cast<Worker*>(handle->data)->tick(); }, kTickMs, kTickMs);
+  uv_timer_start(
+      &ticker_, [](uv_timer_t* handle) { static_cast<Worker*>(handle->data)->tick(); }, kTickMs,
+      kTickMs);
 
   for (WorkerListener& listener : listeners) {
     listener_facts_.push_back(listener.facts);
@@ -79,12 +84,15 @@ void Worker::adopt(int descriptor, const WorkerListener& listener) {
   if (!listener.hands_over) return sessions_->adopt(descriptor, listener.facts);
   Worker& to = *workers_[next_worker_++ % workers_.size()];
   if (&to == this) return sessions_->adopt(descriptor, listener.facts);
-  to.post([descriptor, facts = listener.facts](Worker& worker) { worker.sessions_->adopt(descriptor, facts); });
+  to.post([descriptor, facts = listener.facts](Worker& worker) {
+    worker.sessions_->adopt(descriptor, facts);
+  });
 }
 
 void Worker::end_turn() {
   // Flushing may let sessions go on, and those make more to flush.
-  while (sessions_->has_resumables() || !core_.dirty_connections.empty() || !core_.dirty_sessions.empty()) {
+  while (sessions_->has_resumables() || !core_.dirty_connections.empty() ||
+         !core_.dirty_sessions.empty()) {
     if (sessions_->has_resumables()) sessions_->resume_all();
     flush_all(core_.dirty_connections);
     flush_all(core_.dirty_sessions);
@@ -109,7 +117,8 @@ void Worker::post(std::function<void(Worker&)> work) {
 
 void Worker::install(std::shared_ptr<const RoutingTable> table, std::function<void()> applied) {
   post([table = std::move(table), applied = std::move(applied)](Worker& worker) mutable {
-    std::shared_ptr<const RoutingTable> before = std::exchange(worker.core_.table, std::move(table));
+    std::shared_ptr<const RoutingTable> before =
+        std::exchange(worker.core_.table, std::move(table));
     for (const auto& facts : worker.listener_facts_) {
       if (!facts->is_redirect) continue;
       facts->node = worker.core_.table->map->find(facts->node_name).value_or(slots::kNoNode);

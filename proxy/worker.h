@@ -40,7 +40,8 @@ class Worker final : public session::OtherWorkers {
  public:
   using WorkersByIndex = std::vector<std::unique_ptr<Worker>>;
 
-  Worker(WorkerOptions options, std::shared_ptr<const RoutingTable> table, const WorkersByIndex& workers);
+  Worker(WorkerOptions options, std::shared_ptr<const RoutingTable> table,
+         const WorkersByIndex& workers);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

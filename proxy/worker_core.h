@@ -38,18 +38,18 @@ class Counter {
 };
 
 struct WorkerStats {
-  Counter clients;                // Sessions now.
-  Counter clients_total;          // Accepted since the start.
-  Counter clients_refused;        // Beyond limits.clients or out of descriptors.
-  Counter requests;               // Of clients, whole.
-  Counter redirects;              // MOVED answers.
-  Counter errors;                 // Error replies of the proxy's own.
-  Counter outcome_unknown;        // Requests whose connection was lost after they were sent.
-  Counter stalled_clients;        // Closed: no progress for timeouts.stalled_client.
-  Counter overflowing_clients;    // Closed: limits.unread_replies_total.
+  Counter clients;              // Sessions now.
+  Counter clients_total;        // Accepted since the start.
+  Counter clients_refused;      // Beyond limits.clients or out of descriptors.
+  Counter requests;             // Of clients, whole.
+  Counter redirects;            // MOVED answers.
+  Counter errors;               // Error replies of the proxy's own.
+  Counter outcome_unknown;      // Requests whose connection was lost after they were sent.
+  Counter stalled_clients;      // Closed: no progress for timeouts.stalled_client.
+  Counter overflowing_clients;  // Closed: limits.unread_replies_total.
   Counter backend_connects;
-  Counter backend_failures;       // Connections to nodes that failed or were lost.
-  Counter unread_bytes;           // Replies that clients have not read, now.
+  Counter backend_failures;  // Connections to nodes that failed or were lost.
+  Counter unread_bytes;      // Replies that clients have not read, now.
   Counter bytes_from_clients;
   Counter bytes_to_clients;
 };
@@ -74,7 +74,7 @@ struct WorkerCore {
   uv_loop_t* loop = nullptr;
   unsigned worker = 0;
   std::uint64_t started_ms = 0;  // On the loop's clock.
-  std::string connection_name;  // CLIENT SETNAME of connections to nodes.
+  std::string connection_name;   // CLIENT SETNAME of connections to nodes.
   std::shared_ptr<const RoutingTable> table;
   std::unique_ptr<char[]> read_buffer;  // Every read of this worker lands here first.
   net::BlockPool blocks;
@@ -82,12 +82,13 @@ struct WorkerCore {
   backend::Backends* backends = nullptr;
   session::ScriptCache* scripts = nullptr;  // Shared by all workers.
   resp::FrameState frame;                   // Scratch of whoever parses now.
-  std::string scratch;                      // Scratch for a reply or a request being built; never held across calls.
+  std::string scratch;  // Scratch for a reply or a request being built; never held across calls.
   // To be flushed at the turn's end. Requests leave before replies: a client that has its answer finds that what it
   // asked along with it is on its way too.
   std::vector<Flushable*> dirty_connections;
   std::vector<Flushable*> dirty_sessions;
-  std::vector<std::unique_ptr<net::Socket>> graveyard;  // Closed before libuv knew them; freed at the turn's end.
+  std::vector<std::unique_ptr<net::Socket>>
+      graveyard;  // Closed before libuv knew them; freed at the turn's end.
   WorkerStats stats;
 
   [[nodiscard]] std::uint64_t now_ms() const { return uv_now(loop); }

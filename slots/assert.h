@@ -13,5 +13,7 @@ namespace slots {
 
 }  // namespace slots
 
-#define SP_ASSERT(expression) \
-  (__builtin_expect(!!(expression), 1) ? void(0) : ::slots::assertion_failed(#expression, __FILE__, __LINE__))
+#define SP_ASSERT(expression)          \
+  (__builtin_expect(!!(expression), 1) \
+       ? void(0)                       \
+       : ::slots::assertion_failed(#expression, __FILE__, __LINE__))

@@ -15,7 +15,8 @@
 
 namespace slots {
 
-using Epoch = std::uint64_t;      // Grows by one with every change of the map; the first map has epoch 1.
+using Epoch =
+    std::uint64_t;  // Grows by one with every change of the map; the first map has epoch 1.
 using NodeIndex = std::uint16_t;  // A node's place in SlotMap::nodes(); good within one map only.
 inline constexpr NodeIndex kNoNode = 0xffff;
 inline constexpr std::size_t kNodesMax = 1024;
@@ -56,7 +57,8 @@ class SlotMap {
   using Owners = std::array<NodeIndex, kSlotCount>;
 
   // A map at epoch 1. Every slot needs an owner below nodes.size(); names must be unique and valid.
-  [[nodiscard]] static Result<SlotMap> create(std::vector<Node> nodes, const Owners& owners, Epoch epoch = 1);
+  [[nodiscard]] static Result<SlotMap> create(std::vector<Node> nodes, const Owners& owners,
+                                              Epoch epoch = 1);
 
   // The next map: all edits applied in order, epoch + 1. On an error nothing has changed.
   [[nodiscard]] Result<SlotMap> with(const std::vector<SlotMapEdit>& edits) const;

@@ -21,7 +21,8 @@ namespace {
 enum GreetingStep : int { kAuth, kHello, kSetName, kIdentity, kRole };
 
 constexpr std::size_t kGreetingReplyMax = 64 * 1024;
-constexpr std::size_t kRoomBytes = 256 * 1024;  // A streamed request goes on when less than this is queued.
+constexpr std::size_t kRoomBytes =
+    256 * 1024;  // A streamed request goes on when less than this is queued.
 
 int open_socket(int family) {
   int descriptor = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -33,12 +34,20 @@ int open_socket(int family) {
   return descriptor;
 }
 
-std::string first_line(std::string_view reply) { return std::string(reply.substr(0, reply.find('\r'))); }
+std::string first_line(std::string_view reply) {
+  return std::string(reply.substr(0, reply.find('\r')));
+}
 
 }  // namespace
 
-BackendConnection::BackendConnection(WorkerCore& core, NodeBackend& node, Protocol protocol, ConnectionUse use)
-    : core_(core), node_(node), protocol_(protocol), use_(use), resolver_(core.loop), connect_timer_(core.loop) {}
+BackendConnection::BackendConnection(WorkerCore& core, NodeBackend& node, Protocol protocol,
+                                     ConnectionUse use)
+    : core_(core),
+      node_(node),
+      protocol_(protocol),
+      use_(use),
+      resolver_(core.loop),
+      connect_timer_(core.loop) {}
 
 BackendConnection::~BackendConnection() {
   SP_ASSERT(head_ == nullptr);
@@ -47,7 +56,8 @@ BackendConnection::~BackendConnection() {
 
 void BackendConnection::connect() {
   core_.stats.backend_connects.add();
-  connect_timer_.start(core_.table->timeouts.connect, [this] { fail("no connection within timeouts.connect"); });
+  connect_timer_.start(core_.table->timeouts.connect,
+                       [this] { fail("no connection within timeouts.connect"); });
   const conf::Address& address = node_.route().address;
   if (auto literal = net::literal_address(address)) return start_connecting({*literal});
   resolver_.resolve(address, [this](slots::Result<std::vector<net::SocketAddress>> found) {
@@ -114,29 +124,35 @@ void BackendConnection::greet() {
 bool BackendConnection::take_greeting(std::string_view reply) {
   bool is_error = reply.starts_with('-');
   int step = greeting_steps_[greeting_next_++];
-  if (is_error && reply.starts_with("-LOADING")) return fail(std::string(resp::errors::kLoadingReason)), false;
-  if (is_error && reply.starts_with("-NOAUTH")) return fail("wants a password that the proxy does not have"), false;
+  if (is_error && reply.starts_with("-LOADING"))
+    return fail(std::string(resp::errors::kLoadingReason)), false;
+  if (is_error && reply.starts_with("-NOAUTH"))
+    return fail("wants a password that the proxy does not have"), false;
   switch (step) {
     case kAuth:
-      if (is_error) return fail("did not accept the proxy's password: " + first_line(reply.substr(1))), false;
+      if (is_error)
+        return fail("did not accept the proxy's password: " + first_line(reply.substr(1))), false;
       break;
     case kHello:
       if (is_error) return fail("does not speak RESP3: " + first_line(reply.substr(1))), false;
       break;
     case kIdentity: {
       if (reply.starts_with("-MOVED") || reply.starts_with("-CLUSTERDOWN")) {
-        return fail("runs in cluster mode; slotproxy needs stock servers (cluster-enabled no)"), false;
+        return fail("runs in cluster mode; slotproxy needs stock servers (cluster-enabled no)"),
+               false;
       }
       std::size_t line = reply.find("\r\n");
       bool absent = is_error || reply.starts_with("$-1") || reply.starts_with('_');
       const std::string& expected = node_.route().identity;
-      if (!absent && !expected.empty() && reply.substr(line + 2, reply.size() - line - 4) != expected) {
+      if (!absent && !expected.empty() &&
+          reply.substr(line + 2, reply.size() - line - 4) != expected) {
         return fail("is another server than before: its identity key differs"), false;
       }
       break;
     }
     case kRole:
-      if (!is_error && reply.find("master") == std::string_view::npos) return fail("is a replica"), false;
+      if (!is_error && reply.find("master") == std::string_view::npos)
+        return fail("is a replica"), false;
       break;
     default:
       break;
@@ -167,7 +183,8 @@ void BackendConnection::read_replies() {
   const char* end = p + result.count;
   while (p < end) {
     const char* reply_end = parser_.next(p, end);
-    if (parser_.failed()) [[unlikely]] return fail("protocol error on the connection");
+    if (parser_.failed()) [[unlikely]]
+      return fail("protocol error on the connection");
     if (reply_end == nullptr) {
       take_part(p, static_cast<std::size_t>(end - p));
       return;
@@ -188,7 +205,9 @@ void BackendConnection::take_part(const char* bytes, std::size_t count) {
   if (head_ == nullptr) return fail("protocol error on the connection");
   Ticket* ticket = head_;
   ticket->reply_bytes += count;
-  if (!retiring_ && ticket->reply_bytes > core_.table->limits.stream_reply && use_ == ConnectionUse::Shared) retire();
+  if (!retiring_ && ticket->reply_bytes > core_.table->limits.stream_reply &&
+      use_ == ConnectionUse::Shared)
+    retire();
   if (ticket->owner == nullptr) return;
   if (parser_.type() != '-' && ticket->owner->takes_parts(*ticket)) {
     ticket->owner->on_part(ticket, bytes, count);
@@ -205,9 +224,11 @@ bool BackendConnection::take_reply(const char* bytes, std::size_t count) {
     reply.swap(greeting_reply_);
     return take_greeting(reply);
   }
-  if (parser_.type() == '>') [[unlikely]] return true;
+  if (parser_.type() == '>') [[unlikely]]
+    return true;
   Ticket* ticket = pop();
-  if (ticket == nullptr) [[unlikely]] return fail("protocol error (a reply that nobody asked for) on the connection"), false;
+  if (ticket == nullptr) [[unlikely]]
+    return fail("protocol error (a reply that nobody asked for) on the connection"), false;
   ticket->reply_bytes += count;
   if (ticket->owner != nullptr) [[likely]] {
     ticket->owner->on_reply(ticket, bytes, count);
@@ -231,7 +252,8 @@ Ticket* BackendConnection::pop() {
 
 void BackendConnection::append_now(const char* bytes, std::size_t count) {
   if (state_ == State::Ready && out_.empty() && !write_blocked_) {
-    net::IoResult result = write_some(bytes, count);  // A broken connection shows itself at the next flush.
+    net::IoResult result =
+        write_some(bytes, count);  // A broken connection shows itself at the next flush.
     appended_ += result.count;
     written_ += result.count;
     bytes += result.count;
@@ -290,8 +312,8 @@ void BackendConnection::fail(const std::string& why) {
   // What was written in part stays lost; what was not written at all may be sent again.
   std::vector<Ticket*> unsent;
   std::string unknown;
-  resp::ReplyWriter(unknown, false).error(
-      resp::errors::outcome_unknown(node_.route().name, node_.route().address.text(), why));
+  resp::ReplyWriter(unknown, false)
+      .error(resp::errors::outcome_unknown(node_.route().name, node_.route().address.text(), why));
   while (Ticket* ticket = pop()) {
     bool sent = ticket->end_offset - ticket->request_bytes < written_ || ticket->large;
     if (!sent) {

@@ -129,8 +129,8 @@ class BackendConnection final : public net::Socket, public Flushable {
   bool retiring_ = false;
   bool write_blocked_ = false;
   bool read_paused_ = false;
-  std::string greeting_;                 // Bytes of the greeting not written yet.
-  std::vector<int> greeting_steps_;      // What each awaited reply of the greeting answers.
+  std::string greeting_;             // Bytes of the greeting not written yet.
+  std::vector<int> greeting_steps_;  // What each awaited reply of the greeting answers.
   std::size_t greeting_next_ = 0;
   std::string greeting_reply_;
   StreamSource* stream_source_ = nullptr;

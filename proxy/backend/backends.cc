@@ -119,8 +119,9 @@ void NodeBackend::back_off(const std::string& why) {
   retry_at_ms_ = core_.now_ms() + with_jitter(backoff_ms_);
 }
 
-void NodeBackend::on_connection_failed(BackendConnection* connection, const std::string& why, bool was_ready,
-                                       std::vector<Ticket*> unsent, std::string_view bytes) {
+void NodeBackend::on_connection_failed(BackendConnection* connection, const std::string& why,
+                                       bool was_ready, std::vector<Ticket*> unsent,
+                                       std::string_view bytes) {
   Protocol protocol = connection->protocol();
   connection->destroy(remove(connection));
   if (!was_ready) back_off(why);
@@ -134,8 +135,8 @@ void NodeBackend::on_connection_failed(BackendConnection* connection, const std:
           core_.tickets.give(ticket);
           continue;
         }
-        std::string error = resp::errors::node_reply(route().name, route().address.text(),
-                                                     reason != nullptr ? *reason : why, ticket->slot);
+        std::string error = resp::errors::node_reply(
+            route().name, route().address.text(), reason != nullptr ? *reason : why, ticket->slot);
         ticket->owner->on_lost(ticket, error);
       }
     }
@@ -144,7 +145,8 @@ void NodeBackend::on_connection_failed(BackendConnection* connection, const std:
 }
 
 // Requests of which no byte was written, in their order, on a new connection.
-void NodeBackend::send_again(Protocol protocol, const std::vector<Ticket*>& tickets, std::string_view bytes) {
+void NodeBackend::send_again(Protocol protocol, const std::vector<Ticket*>& tickets,
+                             std::string_view bytes) {
   BackendConnection* connection = shared(protocol);
   for (Ticket* ticket : tickets) {
     std::size_t count = ticket->request_bytes;
@@ -165,8 +167,8 @@ void NodeBackend::on_connection_retired(BackendConnection* connection) {
 
 bool NodeBackend::on_connection_drained(BackendConnection* connection) {
   connection->set_stream_source(nullptr);
-  bool keep = connection->use() == ConnectionUse::Large && connection->is_idle() && !connection->is_retiring() &&
-              idle_large_.size() < kIdleLargeMax;
+  bool keep = connection->use() == ConnectionUse::Large && connection->is_idle() &&
+              !connection->is_retiring() && idle_large_.size() < kIdleLargeMax;
   if (keep) {
     idle_large_.push_back(connection);
   } else {
@@ -189,12 +191,14 @@ void Backends::install(const RoutingTable* before) {
       came_from[i] = k;
       break;
     }
-    if (node == nullptr) node = std::make_unique<NodeBackend>(core_, static_cast<slots::NodeIndex>(i));
+    if (node == nullptr)
+      node = std::make_unique<NodeBackend>(core_, static_cast<slots::NodeIndex>(i));
     nodes_.push_back(std::move(node));
   }
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const NodeRoute& was = came_from[i] < (before != nullptr ? before->nodes.size() : 0) ? before->nodes[came_from[i]]
-                                                                                      : table.nodes[i];
+    const NodeRoute& was = came_from[i] < (before != nullptr ? before->nodes.size() : 0)
+                               ? before->nodes[came_from[i]]
+                               : table.nodes[i];
     nodes_[i]->install(static_cast<slots::NodeIndex>(i), was);
   }
 }

@@ -18,7 +18,8 @@ namespace proxy::backend {
 
 class NodeBackend {
  public:
-  NodeBackend(WorkerCore& core, slots::NodeIndex index) : core_(core), table_(core.table), index_(index) {}
+  NodeBackend(WorkerCore& core, slots::NodeIndex index)
+      : core_(core), table_(core.table), index_(index) {}
   ~NodeBackend();
   NodeBackend(const NodeBackend&) = delete;
   NodeBackend& operator=(const NodeBackend&) = delete;
@@ -28,8 +29,10 @@ class NodeBackend {
   // Null when requests can be sent; else why not, in words for a client.
   [[nodiscard]] const std::string* unavailable() const {
     const NodeRoute& node = route();
-    if (node.state != NodeState::Up) [[unlikely]] return &node.reason;
-    if (retry_at_ms_ != 0 && core_.now_ms() < retry_at_ms_) [[unlikely]] return &last_error_;
+    if (node.state != NodeState::Up) [[unlikely]]
+      return &node.reason;
+    if (retry_at_ms_ != 0 && core_.now_ms() < retry_at_ms_) [[unlikely]]
+      return &last_error_;
     return nullptr;
   }
   // The connection for ordinary requests, opened when there is none. Requires unavailable() == null.
@@ -69,7 +72,8 @@ class NodeBackend {
   void wake_waiting();
 
   WorkerCore& core_;
-  std::shared_ptr<const RoutingTable> table_;  // Kept, so that a node that left the map can still say its name.
+  std::shared_ptr<const RoutingTable>
+      table_;  // Kept, so that a node that left the map can still say its name.
   slots::NodeIndex index_;
   BackendConnection* shared_[2] = {nullptr, nullptr};
   std::vector<std::unique_ptr<BackendConnection>> connections_;

@@ -54,20 +54,22 @@ struct Ticket {
   Ticket* next_in_connection = nullptr;
   Ticket* next_in_session = nullptr;
   BackendConnection* connection = nullptr;  // That answers, or answered it.
-  PendingReply* pending = nullptr;   // Null: the reply comes from a connection.
-  std::uint64_t end_offset = 0;      // Of the request's last byte among all bytes ever given to the connection.
-  net::ByteChain stored;             // Reply bytes that can't be passed on yet; short ones lie in `bytes`.
-  std::uint64_t reply_bytes = 0;     // Seen so far.
+  PendingReply* pending = nullptr;          // Null: the reply comes from a connection.
+  std::uint64_t end_offset =
+      0;  // Of the request's last byte among all bytes ever given to the connection.
+  net::ByteChain stored;  // Reply bytes that can't be passed on yet; short ones lie in `bytes`.
+  std::uint64_t reply_bytes = 0;  // Seen so far.
   std::uint32_t request_bytes = 0;
-  std::uint32_t submitted_ms = 0;    // Low bits of the loop's time.
+  std::uint32_t submitted_ms = 0;  // Low bits of the loop's time.
   slots::NodeIndex node = slots::kNoNode;
   slots::SlotId slot = 0;
   bool done = false;
   bool retiring = false;
-  bool begun = false;                // A part of the reply is on its way to the client.
-  bool silent = false;               // The client does not want this reply (CLIENT REPLY).
-  bool sent_ahead = false;           // The proxy's own: nobody waits for the reply, but others count on its effect.
-  bool large = false;                // A streamed request, on a connection of its own.
+  bool begun = false;   // A part of the reply is on its way to the client.
+  bool silent = false;  // The client does not want this reply (CLIENT REPLY).
+  bool sent_ahead =
+      false;  // The proxy's own: nobody waits for the reply, but others count on its effect.
+  bool large = false;  // A streamed request, on a connection of its own.
   std::uint8_t inline_size = 0;
   char bytes[kInline];
 
@@ -98,7 +100,8 @@ class TicketPool {
 
   Ticket* take() {
     Ticket* ticket = free_;
-    if (ticket == nullptr) [[unlikely]] return new Ticket;
+    if (ticket == nullptr) [[unlikely]]
+      return new Ticket;
     free_ = ticket->next_in_connection;
     if (--count_ < least_) least_ = count_;
     ticket->next_in_connection = nullptr;
@@ -111,7 +114,8 @@ class TicketPool {
     ticket->pending = nullptr;
     ticket->reply_bytes = 0;
     ticket->inline_size = 0;
-    ticket->begun = ticket->done = ticket->retiring = ticket->silent = ticket->sent_ahead = ticket->large = false;
+    ticket->begun = ticket->done = ticket->retiring = ticket->silent = ticket->sent_ahead =
+        ticket->large = false;
     ticket->next_in_connection = free_;
     free_ = ticket;
     ++count_;

@@ -40,7 +40,8 @@ class BlockPool {
   Block* take(std::uint32_t capacity) {  // kSmall or kLarge.
     FreeList& list = capacity == kSmall ? small_ : large_;
     Block* block = list.head;
-    if (block == nullptr) [[unlikely]] return allocate(capacity, list);
+    if (block == nullptr) [[unlikely]]
+      return allocate(capacity, list);
     list.head = block->next;
     if (--list.count < list.least) list.least = list.count;
     block->next = nullptr;

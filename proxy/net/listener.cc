@@ -27,9 +27,11 @@ slots::Result<SocketAddress> address_to_bind(const conf::Address& address) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
-  int error = ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+  int error =
+      ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
   if (error != 0) {
-    return slots::fail(slots::Errc::Unavailable, "can't listen on " + address.text() + ": " + ::gai_strerror(error));
+    return slots::fail(slots::Errc::Unavailable,
+                       "can't listen on " + address.text() + ": " + ::gai_strerror(error));
   }
   SocketAddress result;
   std::memcpy(&result.storage, found->ai_addr, found->ai_addrlen);
@@ -42,7 +44,8 @@ slots::Result<SocketAddress> address_to_bind(const conf::Address& address) {
 void remove_stale_socket(const SocketAddress& address) {
   int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (probe < 0) return;
-  if (::connect(probe, address.get(), address.length) != 0 && errno == ECONNREFUSED) ::unlink(address.path().c_str());
+  if (::connect(probe, address.get(), address.length) != 0 && errno == ECONNREFUSED)
+    ::unlink(address.path().c_str());
   ::close(probe);
 }
 
@@ -54,7 +57,8 @@ slots::Result<int> open_listener(const conf::Address& address, bool shared) {
   auto failed = [&](int error) {
     bool in_use = error == EADDRINUSE;
     return slots::fail(in_use ? slots::Errc::Conflict : slots::Errc::Unavailable,
-                       "can't listen on " + address.text() + ": " + (in_use ? "address in use" : std::strerror(error)));
+                       "can't listen on " + address.text() + ": " +
+                           (in_use ? "address in use" : std::strerror(error)));
   };
   int descriptor = ::socket(bindable->family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return failed(errno);
@@ -64,9 +68,11 @@ slots::Result<int> open_listener(const conf::Address& address, bool shared) {
   } else {
     ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (shared) ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-    if (bindable->family() == AF_INET6) ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    if (bindable->family() == AF_INET6)
+      ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   }
-  if (::bind(descriptor, bindable->get(), bindable->length) != 0 || ::listen(descriptor, kBacklog) != 0) {
+  if (::bind(descriptor, bindable->get(), bindable->length) != 0 ||
+      ::listen(descriptor, kBacklog) != 0) {
     int error = errno;
     ::close(descriptor);
     return failed(error);
@@ -86,7 +92,8 @@ void Listener::on_ready(bool, bool, bool) {
       return;
     }
     int on = 1;
-    ::setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // Fails harmlessly on a Unix socket.
+    ::setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on,
+                 sizeof on);  // Fails harmlessly on a Unix socket.
     on_accept_(accepted);
   }
 }

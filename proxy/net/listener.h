@@ -30,7 +30,10 @@ class Listener final : public Socket {
  public:
   // `on_accept` takes the (non-blocking) descriptor over.
   Listener(uv_loop_t* loop, std::function<void(int)> on_accept, std::function<void()> on_exhausted)
-      : loop_(loop), on_accept_(std::move(on_accept)), on_exhausted_(std::move(on_exhausted)), pause_(loop) {}
+      : loop_(loop),
+        on_accept_(std::move(on_accept)),
+        on_exhausted_(std::move(on_exhausted)),
+        pause_(loop) {}
 
   void start(int descriptor) {
     open(loop_, descriptor);

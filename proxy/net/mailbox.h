@@ -17,7 +17,8 @@ class Mailbox {
   using Work = std::function<void()>;
 
   void open(uv_loop_t* loop) {
-    uv_async_init(loop, &async_, [](uv_async_t* handle) { static_cast<Mailbox*>(handle->data)->drain(); });
+    uv_async_init(loop, &async_,
+                  [](uv_async_t* handle) { static_cast<Mailbox*>(handle->data)->drain(); });
     async_.data = this;
     std::lock_guard guard(mutex_);
     is_open_ = true;

@@ -12,7 +12,8 @@ namespace proxy::net {
 namespace {
 
 IoStatus status_of_error() {
-  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? IoStatus::WouldBlock : IoStatus::Closed;
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? IoStatus::WouldBlock
+                                                                   : IoStatus::Closed;
 }
 
 }  // namespace
@@ -27,7 +28,8 @@ void Socket::open(uv_loop_t* loop, int descriptor) {
 
 void Socket::close(std::unique_ptr<Socket> self) {
   SP_ASSERT(self.get() == this && is_open());
-  uv_close(reinterpret_cast<uv_handle_t*>(&poll_), on_closed);  // Stops polling before the descriptor goes.
+  uv_close(reinterpret_cast<uv_handle_t*>(&poll_),
+           on_closed);  // Stops polling before the descriptor goes.
   ::close(descriptor_);
   descriptor_ = -1;
   poll_.data = self.release();
@@ -59,7 +61,8 @@ void Socket::on_poll(uv_poll_t* handle, int status, int events) {
 
 IoResult Socket::read_some(char* bytes, std::size_t capacity) {
   ssize_t count = ::read(descriptor_, bytes, capacity);
-  if (count > 0) [[likely]] return {IoStatus::Ok, static_cast<std::size_t>(count)};
+  if (count > 0) [[likely]]
+    return {IoStatus::Ok, static_cast<std::size_t>(count)};
   if (count == 0) return {IoStatus::Closed, 0};
   return {status_of_error(), 0};
 }

@@ -18,7 +18,11 @@
 
 namespace proxy::net {
 
-enum class IoStatus { Ok, WouldBlock, Closed };  // Closed: end of file or an error; the connection is over.
+enum class IoStatus {
+  Ok,
+  WouldBlock,
+  Closed
+};  // Closed: end of file or an error; the connection is over.
 
 struct IoResult {
   IoStatus status = IoStatus::Ok;

@@ -39,8 +39,12 @@ void ReplyWriter::array(std::size_t count) { header('*', static_cast<std::int64_
 void ReplyWriter::map(std::size_t pairs) {
   header(resp3_ ? '%' : '*', static_cast<std::int64_t>(resp3_ ? pairs : 2 * pairs));
 }
-void ReplyWriter::set(std::size_t count) { header(resp3_ ? '~' : '*', static_cast<std::int64_t>(count)); }
-void ReplyWriter::push(std::size_t count) { header(resp3_ ? '>' : '*', static_cast<std::int64_t>(count)); }
+void ReplyWriter::set(std::size_t count) {
+  header(resp3_ ? '~' : '*', static_cast<std::int64_t>(count));
+}
+void ReplyWriter::push(std::size_t count) {
+  header(resp3_ ? '>' : '*', static_cast<std::int64_t>(count));
+}
 void ReplyWriter::boolean(bool value) {
   if (!resp3_) return integer(value ? 1 : 0);
   out_.append(value ? "#t\r\n" : "#f\r\n");
@@ -69,19 +73,24 @@ void append_request(std::string& out, std::initializer_list<std::string_view> ar
 
 namespace errors {
 
-std::string node_reply(std::string_view node, std::string_view address, std::string_view reason, slots::SlotId slot) {
+std::string node_reply(std::string_view node, std::string_view address, std::string_view reason,
+                       slots::SlotId slot) {
   std::string out;
   ReplyWriter writer(out, false);
   if (reason.find(kLoadingReason.substr(3)) != std::string_view::npos) {
-    writer.error(fmt::format("LOADING Redis is loading the dataset in memory (node {} ({}), slot {})", node, address, slot));
+    writer.error(
+        fmt::format("LOADING Redis is loading the dataset in memory (node {} ({}), slot {})", node,
+                    address, slot));
   } else {
-    writer.error(fmt::format("CLUSTERDOWN node {} ({}) can't serve slot {}: {}", node, address, slot, reason));
+    writer.error(fmt::format("CLUSTERDOWN node {} ({}) can't serve slot {}: {}", node, address,
+                             slot, reason));
   }
   return out;
 }
 
 std::string outcome_unknown(std::string_view node, std::string_view address, std::string_view why) {
-  return fmt::format("ERR outcome unknown: {} of node {} ({}); the command may or may not have run", why, node, address);
+  return fmt::format("ERR outcome unknown: {} of node {} ({}); the command may or may not have run",
+                     why, node, address);
 }
 
 std::string not_supported(std::string_view command, std::string_view why) {

@@ -44,11 +44,15 @@ void append_array_header(std::string& out, std::size_t count);
 
 // Error texts of the proxy's own, without '-' and CRLF.
 namespace errors {
-inline constexpr std::string_view kCrossSlot = "CROSSSLOT Keys in request don't hash to the same slot";
-inline constexpr std::string_view kClusterDisabled = "ERR This instance has cluster support disabled";
+inline constexpr std::string_view kCrossSlot =
+    "CROSSSLOT Keys in request don't hash to the same slot";
+inline constexpr std::string_view kClusterDisabled =
+    "ERR This instance has cluster support disabled";
 inline constexpr std::string_view kNoAuth = "NOAUTH Authentication required.";
-inline constexpr std::string_view kWrongPass = "WRONGPASS invalid username-password pair or user is disabled.";
-inline constexpr std::string_view kReservedKey = "ERR keys that begin with __slotproxy: are reserved for the proxy itself";
+inline constexpr std::string_view kWrongPass =
+    "WRONGPASS invalid username-password pair or user is disabled.";
+inline constexpr std::string_view kReservedKey =
+    "ERR keys that begin with __slotproxy: are reserved for the proxy itself";
 inline constexpr std::string_view kDatabaseRange = "ERR DB index is out of range";
 inline constexpr std::string_view kSelectInCluster = "ERR SELECT is not allowed in cluster mode";
 inline constexpr std::string_view kSyntax = "ERR syntax error";
@@ -57,7 +61,8 @@ inline constexpr std::string_view kNotInteger = "ERR value is not an integer or 
 // A node that is loading its data set is no outage: clients know LOADING, and wait.
 inline constexpr std::string_view kLoadingReason = "is loading its data set";
 // Whole error replies, '-' and CRLF included.
-std::string node_reply(std::string_view node, std::string_view address, std::string_view reason, slots::SlotId slot);
+std::string node_reply(std::string_view node, std::string_view address, std::string_view reason,
+                       slots::SlotId slot);
 std::string outcome_unknown(std::string_view node, std::string_view address, std::string_view why);
 std::string not_supported(std::string_view command, std::string_view why);
 }  // namespace errors

@@ -31,16 +31,19 @@ slots::Result<std::uint64_t> encode_scan_cursor(const ScanCursor& cursor) {
 slots::Result<ScanCursor> decode_scan_cursor(std::uint64_t value) {
   if (value == 0) return ScanCursor{};
   if (value >> kVersionShift != kVersion) {
-    return slots::fail(slots::Errc::InvalidArgument, "not a cursor of this proxy; begin again with 0");
+    return slots::fail(slots::Errc::InvalidArgument,
+                       "not a cursor of this proxy; begin again with 0");
   }
-  return ScanCursor{static_cast<std::uint16_t>((value >> kRankShift) & mask(kRankBits)), value & mask(kNodeCursorBits),
+  return ScanCursor{static_cast<std::uint16_t>((value >> kRankShift) & mask(kRankBits)),
+                    value & mask(kNodeCursorBits),
                     static_cast<std::uint8_t>((value >> kEpochShift) & 0xff)};
 }
 
 std::vector<slots::NodeIndex> nodes_by_rank(const std::vector<std::string>& ids) {
   std::vector<slots::NodeIndex> order(ids.size());
   std::iota(order.begin(), order.end(), slots::NodeIndex{0});
-  std::sort(order.begin(), order.end(), [&](slots::NodeIndex a, slots::NodeIndex b) { return ids[a] < ids[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](slots::NodeIndex a, slots::NodeIndex b) { return ids[a] < ids[b]; });
   return order;
 }
 

@@ -40,11 +40,14 @@ slots::Status apply_type(ClientFilter& filter, std::string_view type) {
 
 std::string client_line(const ClientFacts& facts) {
   return fmt::format(
-      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 qbuf={} qbuf-free=0 "
-      "argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} events=r cmd={} user=default redir=-1 resp={} "
+      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags=N db=0 sub=0 psub=0 ssub=0 "
+      "multi=-1 qbuf={} qbuf-free=0 "
+      "argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} events=r cmd={} "
+      "user=default redir=-1 resp={} "
       "lib-name={} lib-ver={}",
-      facts.id, facts.address, facts.local_address, facts.descriptor, facts.name, facts.age_seconds, facts.idle_seconds,
-      facts.input_bytes, facts.unread_bytes, facts.input_bytes + facts.unread_bytes, facts.last_command, facts.protocol,
+      facts.id, facts.address, facts.local_address, facts.descriptor, facts.name, facts.age_seconds,
+      facts.idle_seconds, facts.input_bytes, facts.unread_bytes,
+      facts.input_bytes + facts.unread_bytes, facts.last_command, facts.protocol,
       facts.library_name, facts.library_version);
 }
 
@@ -73,7 +76,8 @@ slots::Result<ClientFilter> parse_kill_filter(resp::Args args) {
       if (!id) return bad("ERR client-id should be greater than 0");
       filter.ids.push_back(*id);
     } else if (is_word(option, "type")) {
-      if (auto applied = apply_type(filter, value); !applied) return std::unexpected(applied.error());
+      if (auto applied = apply_type(filter, value); !applied)
+        return std::unexpected(applied.error());
     } else if (is_word(option, "addr")) {
       filter.address = std::string(value);
     } else if (is_word(option, "laddr")) {
@@ -94,7 +98,8 @@ slots::Result<ClientFilter> parse_list_filter(resp::Args args) {
   ClientFilter filter;
   if (args.size() == 2) return filter;
   if (args.size() == 4 && is_word(args[2], "type")) {
-    if (auto applied = apply_type(filter, args[3]); !applied) return std::unexpected(applied.error());
+    if (auto applied = apply_type(filter, args[3]); !applied)
+      return std::unexpected(applied.error());
     return filter;
   }
   if (args.size() < 4 || !is_word(args[2], "id")) return bad("ERR syntax error");

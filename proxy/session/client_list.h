@@ -37,9 +37,9 @@ struct ClientFilter {
   std::optional<std::string> address;
   std::optional<std::string> local_address;
   std::optional<std::string> user;
-  bool none = false;     // A TYPE that no client of a proxy has (master, replica, pubsub).
-  bool skip_me = true;   // KILL only.
-  bool old_form = false; // CLIENT KILL addr:port: answers OK or an error, not a count.
+  bool none = false;      // A TYPE that no client of a proxy has (master, replica, pubsub).
+  bool skip_me = true;    // KILL only.
+  bool old_form = false;  // CLIENT KILL addr:port: answers OK or an error, not a count.
 
   [[nodiscard]] bool matches(const ClientFacts& facts) const;
 };

@@ -18,12 +18,14 @@ namespace proxy::session {
 
 namespace {
 
-constexpr std::size_t kDirectWrite = 16 * 1024;        // Larger pieces of replies go to the kernel uncopied.
-constexpr std::size_t kStreamBuffer = 1'000'000;       // Of a large reply, ahead of its reader.
-constexpr std::size_t kStreamQueue = 1'000'000;        // Of a large request, ahead of the node.
+constexpr std::size_t kDirectWrite =
+    16 * 1024;  // Larger pieces of replies go to the kernel uncopied.
+constexpr std::size_t kStreamBuffer = 1'000'000;  // Of a large reply, ahead of its reader.
+constexpr std::size_t kStreamQueue = 1'000'000;   // Of a large request, ahead of the node.
 constexpr std::uint64_t kStallBeforeOthersMs = 2000;
 constexpr std::uint32_t kSmallReply = 1024;
-constexpr std::uint32_t kWindowBytes = 4'000'000;      // Of replies that a client's requests in flight may cause.
+constexpr std::uint32_t kWindowBytes =
+    4'000'000;  // Of replies that a client's requests in flight may cause.
 
 bool is_single_key(const resp::CommandSpec& spec) {
   return spec.rule == resp::KeyRule::Range && spec.first_key == 1 && spec.last_key == 1;
@@ -31,8 +33,8 @@ bool is_single_key(const resp::CommandSpec& spec) {
 
 }  // namespace
 
-ClientSession::ClientSession(WorkerCore& core, Sessions& sessions, std::shared_ptr<const ListenerFacts> listener,
-                             std::uint64_t id)
+ClientSession::ClientSession(WorkerCore& core, Sessions& sessions,
+                             std::shared_ptr<const ListenerFacts> listener, std::uint64_t id)
     : core_(core),
       sessions_(sessions),
       listener_(std::move(listener)),
@@ -76,7 +78,8 @@ void ClientSession::on_ready(bool readable, bool writable, bool broken) {
   }
   if (!readable) return;
   bool feeding = stream_ != nullptr && !stream_->skipper.is_done();
-  bool node_behind = feeding && stream_->connection != nullptr && stream_->connection->queued_bytes() > kStreamQueue;
+  bool node_behind = feeding && stream_->connection != nullptr &&
+                     stream_->connection->queued_bytes() > kStreamQueue;
   if ((holds_ != 0 && !feeding) || node_behind) {
     read_stopped_ = true;
     return watch_now();
@@ -125,7 +128,8 @@ void ClientSession::take_input(const char* bytes, std::size_t count) {
 // Executes what input_ holds, as far as that goes now.
 void ClientSession::process_kept_input() {
   Input& input = *input_;
-  std::size_t used = process(input.bytes.data() + input.begin, input.bytes.size() - input.begin, input.frame);
+  std::size_t used =
+      process(input.bytes.data() + input.begin, input.bytes.size() - input.begin, input.frame);
   input.begin += used;
   if (closing_ || input.begin == input.bytes.size()) input_.reset();
 }
@@ -153,7 +157,8 @@ std::size_t ClientSession::process(const char* bytes, std::size_t size, resp::Fr
       return size;
     } else {
       std::size_t consumed = 0;
-      if (frame.bytes_needed() > table().limits.stream_request && begin_stream(bytes + used, size - used, frame, consumed)) {
+      if (frame.bytes_needed() > table().limits.stream_request &&
+          begin_stream(bytes + used, size - used, frame, consumed)) {
         frame.clear();
         return used + consumed;
       }
@@ -229,7 +234,8 @@ void ClientSession::redirect(slots::SlotId slot, slots::NodeIndex owner) {
 
 void ClientSession::forward(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes) {
   backend::NodeBackend& backend = core_.backends->node(node);
-  if (const std::string* reason = backend.unavailable()) [[unlikely]] return reply(node_error(node, slot, *reason));
+  if (const std::string* reason = backend.unavailable()) [[unlikely]]
+    return reply(node_error(node, slot, *reason));
   backend::BackendConnection* connection = backend.shared(protocol_);
   const conf::Limits& limits = table().limits;
   if (connection->queued_bytes() > limits.node_queue) [[unlikely]] {
@@ -246,7 +252,8 @@ void ClientSession::forward(slots::NodeIndex node, slots::SlotId slot, std::stri
 void ClientSession::send_ahead(slots::NodeIndex node, std::string_view bytes) {
   backend::NodeBackend& backend = core_.backends->node(node);
   if (backend.unavailable() != nullptr) return;
-  backend::Ticket* ticket = core_.tickets.take();  // No owner: the connection drops the reply and frees the ticket.
+  backend::Ticket* ticket =
+      core_.tickets.take();  // No owner: the connection drops the reply and frees the ticket.
   ticket->sent_ahead = true;
   backend.shared(protocol_)->submit(ticket, bytes.data(), bytes.size());
 }
@@ -254,7 +261,8 @@ void ClientSession::send_ahead(slots::NodeIndex node, std::string_view bytes) {
 void ClientSession::count_in_flight(std::size_t bytes) {
   ++in_flight_;
   in_flight_bytes_ += bytes;
-  if (in_flight_ >= window_ || in_flight_bytes_ >= table().limits.inflight_bytes) holds_ |= kHoldInFlight;
+  if (in_flight_ >= window_ || in_flight_bytes_ >= table().limits.inflight_bytes)
+    holds_ |= kHoldInFlight;
 }
 
 void ClientSession::uncount_in_flight(std::size_t bytes, std::size_t reply_bytes) {
@@ -276,7 +284,8 @@ void ClientSession::uncount_in_flight(std::size_t bytes, std::size_t reply_bytes
   }
 }
 
-std::string ClientSession::node_error(slots::NodeIndex node, slots::SlotId slot, const std::string& reason) const {
+std::string ClientSession::node_error(slots::NodeIndex node, slots::SlotId slot,
+                                      const std::string& reason) const {
   core_.stats.errors.add();
   const NodeRoute& route = table().nodes[node];
   return resp::errors::node_reply(route.name, route.address.text(), reason, slot);
@@ -288,7 +297,8 @@ backend::Ticket* ClientSession::push_ticket() {
   backend::Ticket* ticket = core_.tickets.take();
   (tail_ == nullptr ? head_ : tail_->next_in_session) = ticket;
   tail_ = ticket;
-  if (reply_mode_ != ReplyMode::On) [[unlikely]] ticket->silent = true;
+  if (reply_mode_ != ReplyMode::On) [[unlikely]]
+    ticket->silent = true;
   return ticket;
 }
 
@@ -349,14 +359,18 @@ void ClientSession::on_part(backend::Ticket* ticket, const char* bytes, std::siz
 }
 
 void ClientSession::on_reply(backend::Ticket* ticket, const char* bytes, std::size_t count) {
-  if (ticket->large) [[unlikely]] end_large(ticket);
-  if (ticket->retiring) [[unlikely]] count_retiring(-1);
+  if (ticket->large) [[unlikely]]
+    end_large(ticket);
+  if (ticket->retiring) [[unlikely]]
+    count_retiring(-1);
   uncount_in_flight(ticket->request_bytes, ticket->reply_bytes);
   std::string_view reply(bytes, count);
   std::string own;
-  if (ticket->reply_bytes == count && *bytes == '-') [[unlikely]] reply = own_error(*ticket, reply, own);
+  if (ticket->reply_bytes == count && *bytes == '-') [[unlikely]]
+    reply = own_error(*ticket, reply, own);
   if (ticket == head_) [[likely]] {
-    if (ticket->stored_bytes() > 0) [[unlikely]] emit_stored(ticket);
+    if (ticket->stored_bytes() > 0) [[unlikely]]
+      emit_stored(ticket);
     if (!ticket->silent) emit(reply.data(), reply.size());
     pop_head();
     if (head_ != nullptr) advance();
@@ -420,7 +434,8 @@ void ClientSession::pop_head() {
   head_ = ticket->next_in_session;
   if (head_ == nullptr) {
     tail_ = nullptr;
-    if (holds_ != 0 || closing_) [[unlikely]] on_nothing_waiting();
+    if (holds_ != 0 || closing_) [[unlikely]]
+      on_nothing_waiting();
   }
   settle(ticket);
 }
@@ -485,7 +500,8 @@ void ClientSession::emit(const char* bytes, std::size_t count) {
 
 void ClientSession::add_unread(std::size_t count) {
   unread_ += count;
-  if (unread_ > table().limits.unread_replies) [[unlikely]] holds_ |= kHoldUnread;
+  if (unread_ > table().limits.unread_replies) [[unlikely]]
+    holds_ |= kHoldUnread;
 }
 
 void ClientSession::flush() {
@@ -508,7 +524,8 @@ void ClientSession::flush() {
   if (broken_) return close_now();
   if (unread_ != unread_reported_) report_unread();
   if (!paused_.empty() && out_.size() < kStreamBuffer / 2) resume_node_reading();
-  if ((holds_ & kHoldUnread) != 0 && unread_ <= table().limits.unread_replies / 2) release(kHoldUnread);
+  if ((holds_ & kHoldUnread) != 0 && unread_ <= table().limits.unread_replies / 2)
+    release(kHoldUnread);
   if (closing_ && head_ == nullptr && out_.empty()) close_now();
 }
 
@@ -524,7 +541,8 @@ void ClientSession::resume_node_reading() {
 }
 
 bool ClientSession::is_stalled(std::uint64_t now_ms, std::uint64_t limit_ms) {
-  bool owes_bytes = (input_ != nullptr && holds_ == 0) || (stream_ != nullptr && !stream_->skipper.is_done());
+  bool owes_bytes =
+      (input_ != nullptr && holds_ == 0) || (stream_ != nullptr && !stream_->skipper.is_done());
   if (owes_bytes && now_ms - last_active_ms_ > limit_ms) return true;
   if (!write_blocked_) return false;
   // The kernel wakes us only when a third of its buffer is free; a slow reader shows in the bytes still to go.
@@ -533,9 +551,11 @@ bool ClientSession::is_stalled(std::uint64_t now_ms, std::uint64_t limit_ms) {
     if (unsent < unsent_seen_) progress_ms_ = now_ms;
     unsent_seen_ = unsent;
   }
-  bool others_wait = std::any_of(paused_.begin(), paused_.end(),
-                                 [](const backend::BackendConnection* connection) { return connection->has_followers(); });
-  return now_ms - progress_ms_ > (others_wait ? std::min(limit_ms, kStallBeforeOthersMs) : limit_ms);
+  bool others_wait = std::any_of(
+      paused_.begin(), paused_.end(),
+      [](const backend::BackendConnection* connection) { return connection->has_followers(); });
+  return now_ms - progress_ms_ >
+         (others_wait ? std::min(limit_ms, kStallBeforeOthersMs) : limit_ms);
 }
 
 // --- holding -------------------------------------------------------------------------------------------------------
@@ -613,10 +633,12 @@ void ClientSession::abandon_tickets() {
 
 // The request at `bytes` is larger than limits.stream_request. True: it is on its way (or waits for its turn with
 // consumed == 0); false: its keys are not known yet, or it is no command for one node, and it has to be buffered.
-bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::FrameState& frame, std::size_t& consumed) {
+bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::FrameState& frame,
+                                 std::size_t& consumed) {
   if (frame.args.size() < 2 || !is_plain()) return false;
   const resp::CommandSpec* spec = table().commands->find(frame.args[0]);
-  if (spec == nullptr || !is_single_key(*spec) || handler_of(*spec) != nullptr || is_reserved_key(frame.args[1]) ||
+  if (spec == nullptr || !is_single_key(*spec) || handler_of(*spec) != nullptr ||
+      is_reserved_key(frame.args[1]) ||
       !spec->arity_ok(frame.args.size() + static_cast<std::size_t>(frame.args_left))) {
     return false;
   }
@@ -640,8 +662,9 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
     }
   }
   core_.stats.requests.add();
-  FrameSkipper skipper(frame.args_left,
-                       frame.bulk_length >= 0 ? static_cast<std::uint64_t>(frame.bulk_length) + 2 : 0);
+  FrameSkipper skipper(frame.args_left, frame.bulk_length >= 0
+                                            ? static_cast<std::uint64_t>(frame.bulk_length) + 2
+                                            : 0);
   consumed = frame.position + skipper.take(bytes + frame.position, size - frame.position);
   stream_ = std::make_unique<RequestStream>(skipper, connection);
   if (connection != nullptr) {

@@ -32,10 +32,10 @@ class Gather;
 // What a listener says to its sessions; shared by them and kept up to date with the snapshot.
 struct ListenerFacts {
   bool is_redirect = false;
-  std::string node_name;                         // Redirect: the node whose endpoint this is.
-  slots::NodeIndex node = slots::kNoNode;        // Its index in the snapshot.
+  std::string node_name;                   // Redirect: the node whose endpoint this is.
+  slots::NodeIndex node = slots::kNoNode;  // Its index in the snapshot.
   std::uint16_t port = 0;
-  std::string address;                           // As configured, for INFO and CLIENT LIST.
+  std::string address;  // As configured, for INFO and CLIENT LIST.
   bool is_tcp = true;
 };
 
@@ -58,11 +58,12 @@ struct SessionNotes {
 
 // Reasons why a session's next request waits; any of them holds.
 enum Hold : std::uint8_t {
-  kHoldInFlight = 1,    // limits.inflight_requests or inflight_bytes.
-  kHoldUnread = 2,      // limits.unread_replies.
-  kHoldStream = 4,      // A streamed request: it waits for its turn, or for its reply.
-  kHoldRetiring = 8,    // Replies of a connection that takes no new requests.
-  kHoldAnswer = 16,     // An answer that later requests must not overtake (scripts being flushed, CLIENT KILL...).
+  kHoldInFlight = 1,  // limits.inflight_requests or inflight_bytes.
+  kHoldUnread = 2,    // limits.unread_replies.
+  kHoldStream = 4,    // A streamed request: it waits for its turn, or for its reply.
+  kHoldRetiring = 8,  // Replies of a connection that takes no new requests.
+  kHoldAnswer =
+      16,  // An answer that later requests must not overtake (scripts being flushed, CLIENT KILL...).
 };
 
 class ClientSession final : public net::Socket,
@@ -70,7 +71,8 @@ class ClientSession final : public net::Socket,
                             public backend::TicketOwner,
                             public backend::StreamSource {
  public:
-  ClientSession(WorkerCore& core, Sessions& sessions, std::shared_ptr<const ListenerFacts> listener, std::uint64_t id);
+  ClientSession(WorkerCore& core, Sessions& sessions, std::shared_ptr<const ListenerFacts> listener,
+                std::uint64_t id);
   ~ClientSession() override;
 
   void start(int descriptor);
@@ -101,7 +103,9 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] std::uint64_t created_ms() const { return created_ms_; }
   [[nodiscard]] std::uint64_t last_active_ms() const { return last_active_ms_; }
   [[nodiscard]] std::size_t unread_bytes() const { return unread_; }
-  [[nodiscard]] std::size_t input_bytes() const { return input_ ? input_->bytes.size() - input_->begin : 0; }
+  [[nodiscard]] std::size_t input_bytes() const {
+    return input_ ? input_->bytes.size() - input_->begin : 0;
+  }
 
   // Answers the request of now; `reply` is one whole RESP reply.
   void reply(std::string_view reply);
@@ -117,7 +121,8 @@ class ClientSession final : public net::Socket,
   void hold(Hold reason) { holds_ |= reason; }
   void release(Hold reason);
   // What a node that can't be used makes of a request: the error, ready to send.
-  std::string node_error(slots::NodeIndex node, slots::SlotId slot, const std::string& reason) const;
+  std::string node_error(slots::NodeIndex node, slots::SlotId slot,
+                         const std::string& reason) const;
   // A fragment of a gather is on a connection that takes no new requests (or not any more).
   void count_retiring(int change);
   void count_in_flight(std::size_t bytes);
@@ -144,9 +149,9 @@ class ClientSession final : public net::Socket,
 
  private:
   struct Input {
-    std::string bytes;      // Received and not executed; from `begin` on.
+    std::string bytes;  // Received and not executed; from `begin` on.
     std::size_t begin = 0;
-    resp::FrameState frame; // Of the request at `begin`.
+    resp::FrameState frame;  // Of the request at `begin`.
   };
 
   void on_ready(bool readable, bool writable, bool broken) override;
@@ -157,10 +162,13 @@ class ClientSession final : public net::Socket,
   void execute(resp::Args args, std::string_view bytes);
   void execute_slowly(Request& request);
   // Nothing that changes how a request is taken: no AUTH to come, no ASKING, no CLIENT REPLY.
-  [[nodiscard]] bool is_plain() const { return authenticated_ && !asking_ && reply_mode_ == ReplyMode::On; }
+  [[nodiscard]] bool is_plain() const {
+    return authenticated_ && !asking_ && reply_mode_ == ReplyMode::On;
+  }
   void protocol_error(std::string_view text);
 
-  bool begin_stream(const char* bytes, std::size_t size, resp::FrameState& frame, std::size_t& consumed);
+  bool begin_stream(const char* bytes, std::size_t size, resp::FrameState& frame,
+                    std::size_t& consumed);
   std::size_t feed_stream(const char* bytes, std::size_t size);
 
   backend::Ticket* push_ticket();
@@ -170,7 +178,8 @@ class ClientSession final : public net::Socket,
   void emit_stored(backend::Ticket* ticket);
   void drop_stored(backend::Ticket* ticket);
   void settle(backend::Ticket* ticket);
-  std::string_view own_error(const backend::Ticket& ticket, std::string_view reply, std::string& scratch) const;
+  std::string_view own_error(const backend::Ticket& ticket, std::string_view reply,
+                             std::string& scratch) const;
   void add_unread(std::size_t count);
   void report_unread();
   void on_nothing_waiting();
@@ -198,18 +207,18 @@ class ClientSession final : public net::Socket,
   std::unique_ptr<SessionNotes> notes_;
   std::vector<backend::BackendConnection*> paused_;  // Whose replies wait for this client to read.
 
-  std::size_t unread_ = 0;            // Bytes in out_ and in tickets.
-  std::size_t unread_reported_ = 0;   // Of them counted in the worker's sum.
+  std::size_t unread_ = 0;           // Bytes in out_ and in tickets.
+  std::size_t unread_reported_ = 0;  // Of them counted in the worker's sum.
   std::uint32_t in_flight_ = 0;
   std::uint32_t retiring_ = 0;
   std::size_t in_flight_bytes_ = 0;
-  std::uint32_t window_ = 128;        // Requests in flight now allowed; follows the size of replies.
-  std::uint32_t reply_average_ = 0;   // Bytes.
+  std::uint32_t window_ = 128;       // Requests in flight now allowed; follows the size of replies.
+  std::uint32_t reply_average_ = 0;  // Bytes.
   std::uint64_t created_ms_;
   std::uint64_t last_active_ms_;
-  std::uint64_t progress_ms_ = 0;     // When the client last took bytes, while it is behind.
+  std::uint64_t progress_ms_ = 0;  // When the client last took bytes, while it is behind.
 
-  int unsent_seen_ = 0;               // Bytes in the kernel's send queue, when last looked at.
+  int unsent_seen_ = 0;  // Bytes in the kernel's send queue, when last looked at.
 
   std::uint8_t holds_ = 0;
   backend::Protocol protocol_ = backend::Protocol::Resp2;
@@ -219,10 +228,10 @@ class ClientSession final : public net::Socket,
   bool dirty_ = false;
   bool write_blocked_ = false;
   bool read_stopped_ = false;
-  bool closing_ = false;              // No more requests; ends when all is answered.
+  bool closing_ = false;  // No more requests; ends when all is answered.
   bool draining_ = false;
-  bool broken_ = false;               // The connection failed inside a call that can't close it.
-  bool resumable_ = false;            // In Sessions' list for the end of the turn.
+  bool broken_ = false;     // The connection failed inside a call that can't close it.
+  bool resumable_ = false;  // In Sessions' list for the end of the turn.
 };
 
 }  // namespace proxy::session

@@ -75,8 +75,9 @@ void command_sort(ClientSession& session, const Request& request) {
 void command_copy(ClientSession& session, const Request& request) {
   for (std::size_t i = 3; i + 1 < request.args.size(); ++i) {
     if (is_word(request.args[i], "db") && request.args[i + 1] != "0") {
-      return session.reply_error(session.is_redirect() ? "ERR Copying to another database is not allowed in cluster mode"
-                                                       : std::string(resp::errors::kDatabaseRange));
+      return session.reply_error(
+          session.is_redirect() ? "ERR Copying to another database is not allowed in cluster mode"
+                                : std::string(resp::errors::kDatabaseRange));
     }
   }
   forward_by_keys(session, request);
@@ -212,16 +213,19 @@ void dispatch(ClientSession& session, Request& request, bool) {
   const resp::CommandSpec* spec = request.spec;
   if (spec == nullptr) {
     // A browser that was lured into posting to this port speaks HTTP; Redis hangs up on it too, without a word.
-    if (is_word(request.args[0], "post") || is_word(request.args[0], "host:")) return session.close_after_replies();
+    if (is_word(request.args[0], "post") || is_word(request.args[0], "host:"))
+      return session.close_after_replies();
     return session.reply_error(resp::unknown_command(request.args));
   }
   Handler handler = handler_of(*spec);
   if (spec->rule == resp::KeyRule::Container && request.args.size() > 1) {
     const resp::CommandSpec* sub = commands.find_sub(*spec, request.args[1]);
-    if (sub == nullptr) return session.reply_error(resp::unknown_subcommand(spec->name, request.args[1]));
+    if (sub == nullptr)
+      return session.reply_error(resp::unknown_subcommand(spec->name, request.args[1]));
     spec = sub;
   }
-  if (!spec->arity_ok(request.args.size())) return session.reply_error(resp::wrong_arity(spec->name));
+  if (!spec->arity_ok(request.args.size()))
+    return session.reply_error(resp::wrong_arity(spec->name));
   if (!session.is_authenticated() && !spec->has(resp::CommandFlag::NoAuth)) {
     return session.reply_error(resp::errors::kNoAuth);
   }
@@ -261,7 +265,8 @@ void forward_by_keys(ClientSession& session, const Request& request) {
     if (slots::slot_of_key(key) != slot) return session.reply_error(resp::errors::kCrossSlot);
   }
   slots::NodeIndex owner = session.table().map->owner(slot);
-  if (session.is_redirect() && owner != session.listener().node) return session.redirect(slot, owner);
+  if (session.is_redirect() && owner != session.listener().node)
+    return session.redirect(slot, owner);
   session.forward(owner, slot, request.bytes);
 }
 

@@ -54,8 +54,10 @@ void command_quit(ClientSession& session, const Request& request);
 void command_reset(ClientSession& session, const Request& request);
 void command_select(ClientSession& session, const Request& request);
 // server_commands.cc
-void command_command(ClientSession& session, const Request& request);  // COMMAND and its subcommands: any node knows.
-void command_config(ClientSession& session, const Request& request);   // CONFIG GET of what clients ask for.
+void command_command(ClientSession& session,
+                     const Request& request);  // COMMAND and its subcommands: any node knows.
+void command_config(ClientSession& session,
+                    const Request& request);  // CONFIG GET of what clients ask for.
 void command_info(ClientSession& session, const Request& request);
 void command_latency(ClientSession& session, const Request& request);
 void command_lolwut(ClientSession& session, const Request& request);
@@ -67,7 +69,8 @@ void command_acl(ClientSession& session, const Request& request);
 // split_commands.cc
 void command_mget(ClientSession& session, const Request& request);
 void command_mset(ClientSession& session, const Request& request);
-void command_sum_over_keys(ClientSession& session, const Request& request);  // DEL, UNLINK, EXISTS, TOUCH
+void command_sum_over_keys(ClientSession& session,
+                           const Request& request);  // DEL, UNLINK, EXISTS, TOUCH
 // keyspace_commands.cc
 void command_dbsize(ClientSession& session, const Request& request);
 void command_keys(ClientSession& session, const Request& request);
@@ -79,7 +82,7 @@ void command_eval(ClientSession& session, const Request& request);     // EVAL, 
 void command_evalsha(ClientSession& session, const Request& request);  // EVALSHA, EVALSHA_RO
 void command_script(ClientSession& session, const Request& request);
 void command_function(ClientSession& session, const Request& request);
-void command_fcall(ClientSession& session, const Request& request);    // FCALL, FCALL_RO
+void command_fcall(ClientSession& session, const Request& request);  // FCALL, FCALL_RO
 // cluster_commands.cc
 void command_cluster(ClientSession& session, const Request& request);
 void command_asking(ClientSession& session, const Request& request);

@@ -31,7 +31,8 @@ std::string ok() { return "+OK\r\n"; }
 
 // The time that this takes tells nothing about the password but its length.
 bool is_password(const std::string& wanted, std::string_view given) {
-  return wanted.size() == given.size() && CRYPTO_memcmp(wanted.data(), given.data(), given.size()) == 0;
+  return wanted.size() == given.size() &&
+         CRYPTO_memcmp(wanted.data(), given.data(), given.size()) == 0;
 }
 
 bool log_in(ClientSession& session, std::string_view user, std::string_view password) {
@@ -81,7 +82,8 @@ ClientFacts facts_of(ClientSession& session) {
 // A reply that the workers make together.
 class AnswerOfAll final : public backend::PendingReply {
  public:
-  explicit AnswerOfAll(ClientSession& session) : session_(&session), place_(session.push_pending(this)) {
+  explicit AnswerOfAll(ClientSession& session)
+      : session_(&session), place_(session.push_pending(this)) {
     session.hold(kHoldAnswer);
   }
   void abandon() override { session_ = nullptr; }
@@ -156,7 +158,8 @@ void client_kill(ClientSession& session, const Request& request) {
 
 void client_setname(ClientSession& session, const Request& request) {
   if (!is_plain_text(request.args[2])) {
-    return session.reply_error("ERR Client names cannot contain spaces, newlines or special characters.");
+    return session.reply_error(
+        "ERR Client names cannot contain spaces, newlines or special characters.");
   }
   session.notes().name = std::string(request.args[2]);
   session.reply(ok());
@@ -198,23 +201,35 @@ void reply_on_or_off(ClientSession& session, const Request& request) {
 
 constexpr std::string_view kClientHelp[] = {
     "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "GETNAME", "    Return the name of the current connection.",
-    "ID", "    Return the ID of the current connection.",
-    "INFO", "    Return information about the current client connection.",
-    "KILL <ip:port>", "    Kill connection made from <ip:port>.",
+    "GETNAME",
+    "    Return the name of the current connection.",
+    "ID",
+    "    Return the ID of the current connection.",
+    "INFO",
+    "    Return information about the current client connection.",
+    "KILL <ip:port>",
+    "    Kill connection made from <ip:port>.",
     "KILL <option> <value> [<option> <value> [...]]",
     "    Kill connections. Options are: ADDR, LADDR, TYPE, USER, SKIPME, ID.",
-    "LIST [TYPE NORMAL | ID <id> ...]", "    Return information about the proxy's client connections.",
-    "REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection.",
-    "SETNAME <name>", "    Assign the name <name> to the current connection.",
-    "SETINFO <option> <value>", "    Set client meta attr. Options are: LIB-NAME, LIB-VER.",
-    "NO-EVICT (ON|OFF)", "    Accepted; the proxy evicts no clients.",
-    "NO-TOUCH (ON|OFF)", "    Accepted without effect on the nodes.",
-    "HELP", "    Print this help.",
+    "LIST [TYPE NORMAL | ID <id> ...]",
+    "    Return information about the proxy's client connections.",
+    "REPLY (ON|OFF|SKIP)",
+    "    Control the replies sent to the current connection.",
+    "SETNAME <name>",
+    "    Assign the name <name> to the current connection.",
+    "SETINFO <option> <value>",
+    "    Set client meta attr. Options are: LIB-NAME, LIB-VER.",
+    "NO-EVICT (ON|OFF)",
+    "    Accepted; the proxy evicts no clients.",
+    "NO-TOUCH (ON|OFF)",
+    "    Accepted without effect on the nodes.",
+    "HELP",
+    "    Print this help.",
 };
 
 // HELLO's options; false: the error is replied.
-bool take_hello_options(ClientSession& session, const Request& request, std::optional<std::string>& name) {
+bool take_hello_options(ClientSession& session, const Request& request,
+                        std::optional<std::string>& name) {
   for (std::size_t i = 2; i < request.args.size(); ++i) {
     std::size_t left = request.args.size() - i - 1;
     if (is_word(request.args[i], "auth") && left >= 2) {
@@ -225,12 +240,14 @@ bool take_hello_options(ClientSession& session, const Request& request, std::opt
       i += 2;
     } else if (is_word(request.args[i], "setname") && left >= 1) {
       if (!is_plain_text(request.args[i + 1])) {
-        session.reply_error("ERR Client names cannot contain spaces, newlines or special characters.");
+        session.reply_error(
+            "ERR Client names cannot contain spaces, newlines or special characters.");
         return false;
       }
       name = std::string(request.args[++i]);
     } else {
-      session.reply_error("ERR Syntax error in HELLO option '" + std::string(request.args[i]) + "'");
+      session.reply_error("ERR Syntax error in HELLO option '" + std::string(request.args[i]) +
+                          "'");
       return false;
     }
   }
@@ -244,7 +261,8 @@ void command_auth(ClientSession& session, const Request& request) {
   bool with_user = request.args.size() == 3;
   if (!with_user && session.table().client_password.empty()) {
     return session.reply_error(
-        "ERR AUTH <password> called without any password configured for the default user. Are you sure your "
+        "ERR AUTH <password> called without any password configured for the default user. Are you "
+        "sure your "
         "configuration is correct?");
   }
   bool in = log_in(session, with_user ? request.args[1] : "default", request.args.back());
@@ -258,7 +276,8 @@ void command_echo(ClientSession& session, const Request& request) {
 }
 
 void command_ping(ClientSession& session, const Request& request) {
-  if (request.args.size() > 2) return session.reply_error("ERR wrong number of arguments for 'ping' command");
+  if (request.args.size() > 2)
+    return session.reply_error("ERR wrong number of arguments for 'ping' command");
   if (request.args.size() == 2) return command_echo(session, request);
   session.reply("+PONG\r\n");
 }
@@ -281,7 +300,8 @@ void command_select(ClientSession& session, const Request& request) {
     return session.reply_error(resp::errors::kNotInteger);
   }
   if (database == 0) return session.reply(ok());
-  session.reply_error(session.is_redirect() ? resp::errors::kSelectInCluster : resp::errors::kDatabaseRange);
+  session.reply_error(session.is_redirect() ? resp::errors::kSelectInCluster
+                                            : resp::errors::kDatabaseRange);
 }
 
 void command_hello(ClientSession& session, const Request& request) {
@@ -293,15 +313,18 @@ void command_hello(ClientSession& session, const Request& request) {
     if (error != std::errc{} || end != text.data() + text.size()) {
       return session.reply_error("ERR Protocol version is not an integer or out of range");
     }
-    if (version != 2 && version != 3) return session.reply_error("NOPROTO unsupported protocol version");
+    if (version != 2 && version != 3)
+      return session.reply_error("NOPROTO unsupported protocol version");
     protocol = version == 3 ? backend::Protocol::Resp3 : backend::Protocol::Resp2;
   }
   std::optional<std::string> name;
   if (!take_hello_options(session, request, name)) return;
   if (!session.is_authenticated()) {
     return session.reply_error(
-        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> "
-        "<pass> option can be used to authenticate the client and select the RESP protocol version at the same time");
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+        "<proto> AUTH <user> "
+        "<pass> option can be used to authenticate the client and select the RESP protocol version "
+        "at the same time");
   }
   if (name) session.notes().name = *name;
   session.set_protocol(protocol);
@@ -362,7 +385,8 @@ void command_client(ClientSession& session, const Request& request) {
     case CommandId::ClientKill:
       return client_kill(session, request);
     default:
-      return session.reply_error(resp::errors::not_supported(request.spec->name, "it is not available yet"));
+      return session.reply_error(
+          resp::errors::not_supported(request.spec->name, "it is not available yet"));
   }
   session.reply(out);
 }

@@ -87,7 +87,8 @@ void Gather::end_fragment(backend::Ticket* ticket) {
 void Gather::complete() {
   if (session_ != nullptr) {
     scratch_.assign(tickets_.size(), {});
-    for (std::size_t i = 0; i < tickets_.size(); ++i) fragments_[i].reply = tickets_[i]->view(scratch_[i]);
+    for (std::size_t i = 0; i < tickets_.size(); ++i)
+      fragments_[i].reply = tickets_[i]->view(scratch_[i]);
     std::string out;
     if (!finish(out)) {
       if (waiting_ == 0) complete();

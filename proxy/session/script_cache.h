@@ -116,7 +116,8 @@ class WorkerScripts {
     Missing,  // The node was not given it by this worker; find() has the source.
     Loaded,   // The node was given it, over the connection of now and since the last SCRIPT FLUSH.
   };
-  [[nodiscard]] Standing standing(const ScriptId& id, slots::NodeIndex node, const ScriptHost& host);
+  [[nodiscard]] Standing standing(const ScriptId& id, slots::NodeIndex node,
+                                  const ScriptHost& host);
   // SCRIPT LOAD of it is on its way to the node.
   void note_loaded(const ScriptId& id, slots::NodeIndex node, const ScriptHost& host);
 

@@ -295,9 +295,12 @@ void command_evalsha(ClientSession& session, const Request& request) {
   if (!target) return;
   auto id = parse_script_id(request.args[1]);
   backend::NodeBackend& backend = session.core().backends->node(target->node);
-  if (!id || backend.unavailable() != nullptr) return session.forward(target->node, target->slot, request.bytes);
+  if (!id || backend.unavailable() != nullptr)
+    return session.forward(target->node, target->slot, request.bytes);
   WorkerScripts& scripts = scripts_of(session);
-  backend.shared(session.protocol());  // Opened now, if there is none: what the node was given before is not counted on.
+  backend.shared(
+      session
+          .protocol());  // Opened now, if there is none: what the node was given before is not counted on.
   const ScriptHost host{session.table().nodes[target->node].name, backend.connections_opened()};
   switch (scripts.standing(*id, target->node, host)) {
     case WorkerScripts::Standing::Unknown:

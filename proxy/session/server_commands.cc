@@ -1,7 +1,7 @@
 // Commands about the server as a whole, as far as many servers behind one address have an answer.
 
-#include <fnmatch.h>
 #include <fmt/format.h>
+#include <fnmatch.h>
 #include <strings.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -127,28 +127,30 @@ struct Setting {
 // What clients and tools ask CONFIG GET for, answered for the proxy as a whole.
 std::vector<Setting> settings(const ClientSession& session) {
   const conf::Limits& limits = session.table().limits;
-  return {{"appendonly", "no"},
-          {"bind", session.listener().address.substr(0, session.listener().address.rfind(':'))},
-          {"cluster-enabled", session.is_redirect() || session.table().forward_cluster ? "yes" : "no"},
-          {"databases", "1"},
-          {"maxclients", std::to_string(limits.clients)},
-          {"maxmemory", "0"},
-          {"maxmemory-policy", "noeviction"},
-          {"port", std::to_string(session.listener().port)},
-          {"proto-max-bulk-len", std::to_string(limits.bulk)},
-          {"replica-read-only", "yes"},
-          {"save", ""},
-          {"slave-read-only", "yes"},
-          {"tcp-keepalive", "300"},
-          {"timeout", "0"}};
+  return {
+      {"appendonly", "no"},
+      {"bind", session.listener().address.substr(0, session.listener().address.rfind(':'))},
+      {"cluster-enabled", session.is_redirect() || session.table().forward_cluster ? "yes" : "no"},
+      {"databases", "1"},
+      {"maxclients", std::to_string(limits.clients)},
+      {"maxmemory", "0"},
+      {"maxmemory-policy", "noeviction"},
+      {"port", std::to_string(session.listener().port)},
+      {"proto-max-bulk-len", std::to_string(limits.bulk)},
+      {"replica-read-only", "yes"},
+      {"save", ""},
+      {"slave-read-only", "yes"},
+      {"tcp-keepalive", "300"},
+      {"timeout", "0"}};
 }
 
 void config_get(ClientSession& session, const Request& request) {
   std::vector<Setting> found;
   for (Setting& setting : settings(session)) {
-    bool wanted = std::any_of(request.args.begin() + 2, request.args.end(), [&](std::string_view pattern) {
-      return ::fnmatch(lower(pattern).c_str(), std::string(setting.name).c_str(), 0) == 0;
-    });
+    bool wanted =
+        std::any_of(request.args.begin() + 2, request.args.end(), [&](std::string_view pattern) {
+          return ::fnmatch(lower(pattern).c_str(), std::string(setting.name).c_str(), 0) == 0;
+        });
     if (wanted) found.push_back(std::move(setting));
   }
   std::string out;
@@ -199,10 +201,14 @@ void command_config(ClientSession& session, const Request& request) {
     case CommandId::ConfigGet:
       return config_get(session, request);
     case CommandId::ConfigHelp:
-      return reply_help(session, {"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "GET <pattern>",
-                                  "    Return what the proxy answers for the nodes as one.", "HELP", "    Print this help."});
+      return reply_help(session,
+                        {"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+                         "GET <pattern>", "    Return what the proxy answers for the nodes as one.",
+                         "HELP", "    Print this help."});
     default:
-      return refuse(session, request, "it acts on one server; change the node's own configuration, or the proxy's YAML");
+      return refuse(
+          session, request,
+          "it acts on one server; change the node's own configuration, or the proxy's YAML");
   }
 }
 
@@ -230,9 +236,10 @@ void command_latency(ClientSession& session, const Request& request) {
       writer.verbatim("The proxy keeps no latency history of its own; ask the nodes.\n");
       break;
     case CommandId::LatencyHelp:
-      return reply_help(session, {"LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-                                  "DOCTOR, HISTOGRAM, HISTORY, LATEST, RESET", "    Answered empty: ask the nodes.",
-                                  "HELP", "    Print this help."});
+      return reply_help(session,
+                        {"LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+                         "DOCTOR, HISTOGRAM, HISTORY, LATEST, RESET",
+                         "    Answered empty: ask the nodes.", "HELP", "    Print this help."});
     default:
       return refuse(session, request, "the proxy keeps no latency history; ask the nodes");
   }
@@ -241,8 +248,9 @@ void command_latency(ClientSession& session, const Request& request) {
 
 void command_lolwut(ClientSession& session, const Request&) {
   std::string out;
-  ReplyWriter(out, session.resp3()).verbatim("slotproxy " SLOTPROXY_VERSION ", in front of Redis ver. " +
-                                             session.table().redis_version + "\n");
+  ReplyWriter(out, session.resp3())
+      .verbatim("slotproxy " SLOTPROXY_VERSION ", in front of Redis ver. " +
+                session.table().redis_version + "\n");
   session.reply(out);
 }
 
@@ -272,9 +280,10 @@ void command_slowlog(ClientSession& session, const Request& request) {
     case CommandId::SlowlogReset:
       return session.reply("+OK\r\n");
     default:
-      return reply_help(session, {"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-                                  "GET, LEN, RESET", "    Answered empty: each node has a slow log of its own.", "HELP",
-                                  "    Print this help."});
+      return reply_help(
+          session, {"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+                    "GET, LEN, RESET", "    Answered empty: each node has a slow log of its own.",
+                    "HELP", "    Print this help."});
   }
 }
 

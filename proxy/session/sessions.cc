@@ -12,7 +12,8 @@ namespace proxy::session {
 namespace {
 
 void refuse(int descriptor, std::string_view error) {
-  [[maybe_unused]] ssize_t written = ::send(descriptor, error.data(), error.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  [[maybe_unused]] ssize_t written =
+      ::send(descriptor, error.data(), error.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   ::close(descriptor);
 }
 
@@ -47,7 +48,8 @@ void Sessions::remove(ClientSession* session) {
   SP_ASSERT(found != sessions_.end());
   std::unique_ptr<ClientSession> self = std::move(found->second);
   sessions_.erase(found);
-  std::replace(resumables_.begin(), resumables_.end(), session, static_cast<ClientSession*>(nullptr));
+  std::replace(resumables_.begin(), resumables_.end(), session,
+               static_cast<ClientSession*>(nullptr));
   ++ended_;
   counts_.clients.fetch_sub(1, std::memory_order_relaxed);
   core_.stats.clients.subtract(1);
@@ -90,9 +92,10 @@ void Sessions::tick() {
 
 // Somebody has to go so that the others stay: whoever holds most.
 void Sessions::close_the_most_unread() {
-  auto most = std::max_element(sessions_.begin(), sessions_.end(), [](const auto& a, const auto& b) {
-    return a.second->unread_bytes() < b.second->unread_bytes();
-  });
+  auto most =
+      std::max_element(sessions_.begin(), sessions_.end(), [](const auto& a, const auto& b) {
+        return a.second->unread_bytes() < b.second->unread_bytes();
+      });
   core_.stats.overflowing_clients.add();
   most->second->close_now();
 }

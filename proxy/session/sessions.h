@@ -50,13 +50,15 @@ class Sessions {
   [[nodiscard]] OtherWorkers& others() { return others_; }
   [[nodiscard]] unsigned workers() const { return workers_; }
   [[nodiscard]] std::size_t size() const { return sessions_.size(); }
-  [[nodiscard]] std::uint64_t clients_of_all_workers() const { return counts_.clients.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t clients_of_all_workers() const {
+    return counts_.clients.load(std::memory_order_relaxed);
+  }
   // `visit` may close the session it is given.
   void for_each(const std::function<void(ClientSession&)>& visit);
 
-  void drain();       // Each ends at a reply boundary.
-  void close_all();   // Now.
-  void tick();        // About ten times a second: stalled clients, the sum of unread replies.
+  void drain();      // Each ends at a reply boundary.
+  void close_all();  // Now.
+  void tick();       // About ten times a second: stalled clients, the sum of unread replies.
 
   // From sessions.
   void remove(ClientSession* session);

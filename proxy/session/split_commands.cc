@@ -19,11 +19,11 @@ constexpr std::size_t kNoFragment = static_cast<std::size_t>(-1);
 
 // Which keys go where. Scratch of the thread: valid until the next plan().
 struct SplitPlan {
-  std::vector<std::size_t> fragment_of;    // Per key.
-  std::vector<slots::NodeIndex> nodes;     // Per fragment.
-  std::vector<slots::SlotId> slots;        // Per fragment: the slot of its first key, for error texts.
-  std::vector<std::size_t> counts;         // Keys per fragment.
-  std::vector<std::size_t> fragment_at;    // Per node.
+  std::vector<std::size_t> fragment_of;  // Per key.
+  std::vector<slots::NodeIndex> nodes;   // Per fragment.
+  std::vector<slots::SlotId> slots;  // Per fragment: the slot of its first key, for error texts.
+  std::vector<std::size_t> counts;   // Keys per fragment.
+  std::vector<std::size_t> fragment_at;  // Per node.
   bool one_slot = true;
 };
 
@@ -64,7 +64,8 @@ SplitPlan& thread_plan() {
   return plan;
 }
 
-void send_fragments(Gather& gather, const Request& request, std::size_t stride, const SplitPlan& plan) {
+void send_fragments(Gather& gather, const Request& request, std::size_t stride,
+                    const SplitPlan& plan) {
   thread_local std::vector<std::string> bytes;
   if (bytes.size() < plan.nodes.size()) bytes.resize(plan.nodes.size());
   for (std::size_t f = 0; f < plan.nodes.size(); ++f) {
@@ -74,9 +75,11 @@ void send_fragments(Gather& gather, const Request& request, std::size_t stride, 
   }
   for (std::size_t k = 0; k < plan.fragment_of.size(); ++k) {
     std::string& to = bytes[plan.fragment_of[k]];
-    for (std::size_t i = 0; i < stride; ++i) resp::append_bulk(to, request.args[1 + k * stride + i]);
+    for (std::size_t i = 0; i < stride; ++i)
+      resp::append_bulk(to, request.args[1 + k * stride + i]);
   }
-  for (std::size_t f = 0; f < plan.nodes.size(); ++f) gather.send(plan.nodes[f], plan.slots[f], bytes[f]);
+  for (std::size_t f = 0; f < plan.nodes.size(); ++f)
+    gather.send(plan.nodes[f], plan.slots[f], bytes[f]);
   gather.sent_all();
 }
 
@@ -99,7 +102,8 @@ bool handled_whole(ClientSession& session, const Request& request, const SplitPl
 
 class MgetGather final : public Gather {
  public:
-  MgetGather(ClientSession& session, const SplitPlan& plan) : Gather(session), fragment_of_(plan.fragment_of) {}
+  MgetGather(ClientSession& session, const SplitPlan& plan)
+      : Gather(session), fragment_of_(plan.fragment_of) {}
 
  private:
   bool finish(std::string& out) override {
@@ -165,7 +169,8 @@ class SumGather final : public Gather {
         return true;
       }
       std::int64_t part = 0;
-      std::from_chars(fragment.reply.data() + 1, fragment.reply.data() + fragment.reply.size(), part);
+      std::from_chars(fragment.reply.data() + 1, fragment.reply.data() + fragment.reply.size(),
+                      part);
       sum += part;
     }
     resp::ReplyWriter(out, resp3()).integer(sum);
@@ -182,7 +187,8 @@ void command_mget(ClientSession& session, const Request& request) {
 }
 
 void command_mset(ClientSession& session, const Request& request) {
-  if (request.args.size() % 2 == 0) return session.reply_error("ERR wrong number of arguments for 'mset' command");
+  if (request.args.size() % 2 == 0)
+    return session.reply_error("ERR wrong number of arguments for 'mset' command");
   SplitPlan& split = thread_plan();
   if (!plan(session, request, 2, split) || handled_whole(session, request, split)) return;
   send_fragments(*new AllOkGather(session), request, 2, split);

@@ -37,13 +37,15 @@ class Placement {
   class KeyPlacer {
    public:
     virtual ~KeyPlacer() = default;
-    virtual void owners_of(std::string_view key, std::size_t replicas, std::vector<NodeIndex>& out) const = 0;
+    virtual void owners_of(std::string_view key, std::size_t replicas,
+                           std::vector<NodeIndex>& out) const = 0;
   };
-  [[nodiscard]] virtual std::unique_ptr<KeyPlacer> place_keys(const std::vector<Node>& nodes,
-                                                              const SlotMap::Owners* current) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<KeyPlacer> place_keys(
+      const std::vector<Node>& nodes, const SlotMap::Owners* current) const = 0;
 };
 
 // `vnodes`: ring positions per unit of weight; only ring looks at it.
-[[nodiscard]] std::unique_ptr<Placement> make_placement(PlacementKind kind, std::size_t vnodes = 150);
+[[nodiscard]] std::unique_ptr<Placement> make_placement(PlacementKind kind,
+                                                        std::size_t vnodes = 150);
 
 }  // namespace slots

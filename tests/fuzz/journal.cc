@@ -15,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   SP_ASSERT(contents->whole_bytes <= bytes.size());
   if (!contents->state) return 0;
-  SP_ASSERT(bytes.substr(0, contents->whole_bytes).ends_with(proxy::control::encode_record(*contents->state)));
+  SP_ASSERT(bytes.substr(0, contents->whole_bytes)
+                .ends_with(proxy::control::encode_record(*contents->state)));
   return 0;
 }

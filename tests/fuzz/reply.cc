@@ -30,7 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   while (!cursor.read_raw().empty()) {
   }
   proxy::resp::ReplyCursor values(bytes);
-  for (int i = 0; i < 100 && (values.read_bulk() || values.read_integer() || values.read_header()); ++i) {
+  for (int i = 0; i < 100 && (values.read_bulk() || values.read_integer() || values.read_header());
+       ++i) {
   }
 
   // Where hiredis takes a whole RESP2 reply, so do we, and of the same length.

@@ -19,7 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::vector<std::string> words;
     std::size_t consumed = 0;
     std::string error;
-    if (proxy::resp::parse_inline(bytes.data(), bytes.size(), words, consumed, error) == FrameOutcome::Complete) {
+    if (proxy::resp::parse_inline(bytes.data(), bytes.size(), words, consumed, error) ==
+        FrameOutcome::Complete) {
       SP_ASSERT(consumed <= bytes.size());
     }
     return 0;
@@ -36,7 +37,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   SP_ASSERT(cut_outcome == outcome);
   if (outcome == FrameOutcome::Invalid) SP_ASSERT(cut.error == whole.error);
   if (outcome == FrameOutcome::Complete) {
-    SP_ASSERT(whole.position <= bytes.size() && cut.position == whole.position && cut.args == whole.args);
+    SP_ASSERT(whole.position <= bytes.size() && cut.position == whole.position &&
+              cut.args == whole.args);
   }
   return 0;
 }

@@ -15,10 +15,11 @@ ClusterState scattered_state() {
   slots::SlotMap::Owners owners{};
   for (std::size_t slot = 0; slot < slots::kSlotCount; ++slot)
     owners[slot] = static_cast<slots::NodeIndex>(slot % 3);
-  return {"shop",
-          slots::SlotMap::create({{"a", 0.1}, {"b", 1}, {"c", 1e6}}, owners, 1ULL << 40).value(),
-          {{"a", std::string("\0x", 2)}},
-          {{"a", {"127.0.0.1:7001", "127.0.0.1:6401", "shop-1:6401"}}, {"b", {"/run/b.sock", "", ""}}}};
+  return {
+      "shop",
+      slots::SlotMap::create({{"a", 0.1}, {"b", 1}, {"c", 1e6}}, owners, 1ULL << 40).value(),
+      {{"a", std::string("\0x", 2)}},
+      {{"a", {"127.0.0.1:7001", "127.0.0.1:6401", "shop-1:6401"}}, {"b", {"/run/b.sock", "", ""}}}};
 }
 
 }  // namespace
@@ -67,17 +68,19 @@ TEST_CASE("bytes of another kind are damage, not an empty journal") {
 
 TEST_CASE("the format is fixed") {
   slots::SlotMap::Owners owners{};
-  const ClusterState state{
-      "c", slots::SlotMap::create({{"n", 1}}, owners, 2).value(), {{"n", "i"}}, {{"n", {"h:1", "", ""}}}};
+  const ClusterState state{"c",
+                           slots::SlotMap::create({{"n", 1}}, owners, 2).value(),
+                           {{"n", "i"}},
+                           {{"n", {"h:1", "", ""}}}};
   const std::string record = proxy::control::encode_record(state);
   const std::string payload =
       std::string("\x01\x01", 2) + std::string("\x02\0\0\0\0\0\0\0", 8) +
       std::string("\x01\0\0\0c", 5) + std::string("\x01\0\0\0", 4) + std::string("\x01\0\0\0n", 5) +
       std::string("\0\0\0\0\0\0\xf0\x3f", 8) + std::string("\x01\0\0\0", 4) +
       std::string("\0\0\xff\x3f\0\0", 6) + std::string("\x01\0\0\0", 4) +
-      std::string("\x01\0\0\0n", 5) + std::string("\x01\0\0\0i", 5) +
-      std::string("\x01\0\0\0", 4) + std::string("\x01\0\0\0n", 5) + std::string("\x03\0\0\0h:1", 7) +
-      std::string("\0\0\0\0", 4) + std::string("\0\0\0\0", 4);
+      std::string("\x01\0\0\0n", 5) + std::string("\x01\0\0\0i", 5) + std::string("\x01\0\0\0", 4) +
+      std::string("\x01\0\0\0n", 5) + std::string("\x03\0\0\0h:1", 7) + std::string("\0\0\0\0", 4) +
+      std::string("\0\0\0\0", 4);
   CHECK(record.substr(0, 8) ==
         std::string("SPJ1") + static_cast<char>(payload.size()) + std::string(3, '\0'));
   CHECK(record.substr(16) == payload + "\n");

@@ -9,10 +9,10 @@
 
 namespace {
 
-using proxy::session::ScriptHost;
 using proxy::session::parse_script_id;
 using proxy::session::script_id_of;
 using proxy::session::ScriptCache;
+using proxy::session::ScriptHost;
 using proxy::session::ScriptId;
 using proxy::session::WorkerScripts;
 using Standing = proxy::session::WorkerScripts::Standing;
