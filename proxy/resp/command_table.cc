@@ -76,8 +76,8 @@ constexpr Named<ReplyPolicy> kReplyPolicies[] = {
     {"response_policy:special", ReplyPolicy::Special},
 };
 
-template <class T, std::size_t kCount>
-const T* value_of(const Named<T> (&list)[kCount], std::string_view name) {
+template <class T, std::size_t Count>
+const T* value_of(const Named<T> (&list)[Count], std::string_view name) {
   auto found = std::ranges::find(list, name, &Named<T>::name);
   return found == std::end(list) ? nullptr : &found->value;
 }
@@ -366,9 +366,9 @@ const CommandSpec* CommandTable::find_sub(const CommandSpec& container,
 }
 
 std::shared_ptr<const CommandTable> CommandTable::built_in() {
-  static const std::shared_ptr<const CommandTable> table(
+  static const std::shared_ptr<const CommandTable> kTable(
       new CommandTable({std::begin(kBuiltIn), std::end(kBuiltIn)}, {}));
-  return table;
+  return kTable;
 }
 
 slots::Result<std::shared_ptr<const CommandTable>> CommandTable::with_learned(
