@@ -144,8 +144,11 @@ def every_line_of_the_list_is_answered_as_by_one_redis(shop, stock):
         stock.empty()
         ours, theirs = ready(shop.client(), version), ready(stock.client(), version)
         for line in lines():
+            differs = allowed(line.text, comparison.entries)
+            if differs and shop.proxy is None:
+                continue
             got = ours.raw(*line.args)
-            if allowed(line.text, comparison.entries):
+            if differs:
                 # On a connection of its own: in stock it may leave a transaction, a subscription or
                 # another database behind.
                 with ready(stock.client("redis, alone"), version) as alone:

@@ -148,6 +148,8 @@ def requests_that_were_under_way_at_a_kill_end_with_outcome_unknown(fresh):
         client
     ) in clients:  # Every worker has its connection to the node: what it is asked next is sent.
         client.raw("GET", C)
+    for client in clients:
+        client.ask("GET", C)  # Its connection to the node is there.
     shop.node(2).stop()
     for n, client in enumerate(clients):
         client.send(request("ECHO", n) + request("INCR", C) + request("GET", A) + request("GET", C))
@@ -256,6 +258,7 @@ def a_stopped_node_is_found_out_and_used_again_when_it_goes_on(fresh):
 def a_late_reply_of_a_stopped_node_reaches_nobody(fresh):
     shop = fresh()
     client = shop.client()
+    client.ask("GET", C)  # Its connection to the node is there.
     shop.node(2).stop()
     client.send(request("EVAL", "return 'late'", 1, C))
     eventually(
@@ -453,32 +456,41 @@ def a_node_that_loads_says_so_and_is_not_down(fresh):
     eventually(lambda: client.raw("GET", C) == bulk(3), 15, "it serves once it has loaded")
 
 
-@test
-def a_node_with_a_long_script_says_busy_and_is_not_down(fresh):
-    shop = fresh(node_args=("--busy-reply-threshold", "200"))
-    client, other = shop.client(timeout=10), shop.client("other client")
+def start_endless_script(shop, client):
+    """On the third node; returns once that node answers BUSY."""
     client.send(request("EVAL", "while true do end", 1, C))
-    eventually(
-        lambda: other.raw("GET", C).startswith(b"-BUSY"), 3, "the node's own -BUSY comes through"
-    )
+    eventually(lambda: str(shop.node(2).ask("GET", C)).startswith("BUSY"), 3, "the node is busy")
+
+
+@test
+def a_node_with_a_long_script_is_busy_and_not_down(fresh):
+    shop = fresh(node_args=("--busy-reply-threshold", "200"))
+    client = shop.client("client with the script", timeout=10)
+    others = [shop.client("other client %d" % n, timeout=10) for n in range(6)]
+    start_endless_script(shop, client)
+    for other in others:
+        other.send(request("GET", C))
+    calm = shop.client("client of another node")
     time_up = time.monotonic() + 2.0  # Well beyond node_silent: 0.7 s.
     while time.monotonic() < time_up:
-        reply = other.raw("GET", C)
-        check(reply.startswith(b"-BUSY"), "a busy node was answered for with %r" % reply)
-        same(other.raw("SET", A, 1), OK)
+        same(calm.raw("SET", A, 1), OK)
     same(shop.node(2).ask("SCRIPT", "KILL"), "OK")
     error(client.read(), "ERR", "Script killed by user")
-    same(other.raw("GET", C), NULL)
+    # Behind the script on its connection they waited, on another one the node told them.
+    for other in others:
+        got = other.read()
+        check(got == NULL or got.startswith(b"-BUSY"), "%s got %r" % (other.name, got))
+        same(other.raw("GET", C), NULL)
 
 
 @test
 def script_kill_reaches_the_busy_node_through_the_proxy(fresh):
-    shop = fresh(node_args=("--busy-reply-threshold", "200"))
+    shop = fresh(node_args=("--busy-reply-threshold", "200"), workers=1)
     client, other = shop.client(timeout=10), shop.client("other client", timeout=10)
-    client.send(request("EVAL", "while true do end", 1, C))
-    eventually(lambda: other.raw("GET", C).startswith(b"-BUSY"), 3, "the node is busy")
+    start_endless_script(shop, client)
     same(other.raw("SCRIPT", "KILL"), OK)
     error(client.read(), "ERR", "Script killed by user")
+    same(other.raw("SCRIPT", "KILL"), b"-NOTBUSY No scripts in execution right now.\r\n")
 
 
 @test

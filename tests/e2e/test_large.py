@@ -199,7 +199,7 @@ def large_collections_pass_whole(shop):
 
 @test(long=True, seconds=90)
 def a_value_of_256_mb_passes_and_others_do_not_wait(fresh, stock):
-    shop = fresh(node_args=("--maxmemory", "0"))
+    shop = fresh(config={"timeouts": {"node_silent": "5s"}})
     size, client = 256 * MB, shop.client(timeout=30)
     shop.client().ask("SET", A, 1)
     processes.reset_peak_memory(shop.proxy.pid)
@@ -221,7 +221,7 @@ def a_value_of_256_mb_passes_and_others_do_not_wait(fresh, stock):
 
 @test(slow=True, seconds=240)
 def twenty_clients_with_large_values_at_once(fresh, stock):
-    shop = fresh()
+    shop = fresh(config={"timeouts": {"node_silent": "20s", "connect": "20s"}})  # Busy nodes.
     size, failures = 64 * MB, []
     before = shop.proxy.memory()
     waiting = Latency(shop.forward, stock.address, "PING")

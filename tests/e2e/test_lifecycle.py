@@ -123,6 +123,7 @@ def requests_under_way_are_answered_before_the_close(fresh):
     shop = fresh(config={"timeouts": {"node_silent": "10s", "drain": "10s"}})
     client, idle = shop.client("client with requests"), shop.client("idle client")
     idle.ask("PING")
+    client.ask("GET", C)  # Its connection to the node is there.
     shop.node(2).stop()
     try:
         client.send(
@@ -154,6 +155,7 @@ def refuses(address):
 def the_drain_has_a_limit(fresh):
     shop = fresh(config={"timeouts": {"node_silent": "60s", "drain": "500ms"}})
     client = shop.client()
+    client.ask("GET", C)  # Its connection to the node is there.
     shop.node(2).stop()
     try:
         client.send(request("ECHO", "x") + request("SET", C, 1))
@@ -219,6 +221,7 @@ def a_client_that_does_not_read_does_not_hold_the_end_up(fresh):
 def a_second_signal_ends_it_at_once(fresh):
     shop = fresh(config={"timeouts": {"node_silent": "60s", "drain": "60s"}})
     client = shop.client()
+    client.ask("GET", C)  # Its connection to the node is there.
     shop.node(2).stop()
     try:
         client.send(request("ECHO", "x") + request("SET", C, 1))

@@ -61,6 +61,7 @@ def a_slow_node_delays_replies_and_never_reorders_them(fresh):
 def a_slow_node_holds_nobody_up_who_does_not_ask_it(fresh):
     shop = fresh(config={"timeouts": {"node_silent": "5s"}})
     waiting, other = shop.client("waiting client"), shop.client("other client")
+    waiting.ask("GET", A)  # Its connection to the node is there.
     shop.node(0).stop()
     try:
         waiting.send(request("GET", A))
