@@ -110,10 +110,10 @@ Status check_ports_free(const conf::Config& config) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // It died before the line above could count.
+  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_DFL);
   const int input = ::open("/dev/null", O_RDONLY);
   if (input < 0 || ::chdir(folder) != 0) ::_exit(127);
   const int log = ::open("log", O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -146,9 +146,17 @@ Result<pid_t> start_server(const std::string& program, const std::string& folder
     return fail(Errc::InvalidArgument, socket_path + " is too long for the path of a socket");
   }
   const pid_t parent = ::getpid();
+  // No signal may find the child with handlers that are the parent's.
+  sigset_t all;
+  sigset_t usual;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &usual);
   const pid_t child = ::fork();
-  if (child < 0) return system_failure("starting " + program);
+  const int reason = errno;
   if (child == 0) become_server(parent, folder.c_str(), arguments.data());
+  ::pthread_sigmask(SIG_SETMASK, &usual, nullptr);
+  errno = reason;
+  if (child < 0) return system_failure("starting " + program);
   return child;
 }
 
