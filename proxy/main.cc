@@ -72,9 +72,7 @@ int load_and_run(const std::string& path, bool check_only) {
   });
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_command_line(int argc, char** argv) {
   CLI::App app{"slotproxy: many ordinary Redis servers as one"};
   std::string config_path;
   std::string check_path;
@@ -97,12 +95,18 @@ int main(int argc, char** argv) {
   int modes =
       (config_option->count() > 0) + (check_option->count() > 0) + (dev_option->count() > 0);
   if (modes != 1) return complain("say one of --config FILE, --check FILE or --dev; see --help");
+  if (dev_option->count() > 0) return run_dev(dev, argv[0]);
+  return check_option->count() > 0 ? load_and_run(check_path, true)
+                                   : load_and_run(config_path, false);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
   try {
-    if (dev_option->count() > 0) return run_dev(dev, argv[0]);
-    return check_option->count() > 0 ? load_and_run(check_path, true)
-                                     : load_and_run(config_path, false);
+    return run_command_line(argc, argv);
   } catch (const std::exception& error) {
-    std::cerr << "slotproxy: " << error.what() << "\n";
+    std::fprintf(stderr, "slotproxy: %s\n", error.what());
     return kFailed;
   }
 }

@@ -55,7 +55,8 @@ void make_cluster_replies(RoutingTable& table) {
   std::vector<route::ClusterNodeFacts> facts;
   for (const NodeRoute& node : table.nodes) {
     if (!node.announced) return;
-    facts.push_back({node.id, node.name, *node.announced, node.state == NodeState::Up});
+    facts.push_back({node.id, node.name, *node.announced,
+                     node.state == NodeState::Up || node.state == NodeState::Unverified});
   }
   table.cluster_replies = std::make_shared<route::ClusterReplies>(table.cluster, *table.map, facts);
 }

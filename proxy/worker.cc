@@ -39,14 +39,14 @@ Worker::Worker(WorkerOptions options, std::shared_ptr<const RoutingTable> table,
 Worker::~Worker() { SP_ASSERT(!thread_.joinable()); }
 
 void Worker::start(std::vector<WorkerListener> listeners) {
-  thread_ = std::thread([this, listeners = std::move(listeners)]() mutable {
+  thread_ = std::thread([this, listeners = std::move(listeners)] {
     pthread_setname_np(pthread_self(), ("worker-" + std::to_string(options_.index)).c_str());
-    open(std::move(listeners));
+    open(listeners);
     run();
   });
 }
 
-void Worker::open(std::vector<WorkerListener> listeners) {
+void Worker::open(const std::vector<WorkerListener>& listeners) {
   backends_ = std::make_unique<backend::Backends>(core_);
   core_.backends = backends_.get();
   backends_->install(nullptr);
@@ -65,7 +65,7 @@ void Worker::open(std::vector<WorkerListener> listeners) {
       &ticker_, [](uv_timer_t* handle) { static_cast<Worker*>(handle->data)->tick(); }, kTickMs,
       kTickMs);
 
-  for (WorkerListener& listener : listeners) {
+  for (const WorkerListener& listener : listeners) {
     listener_facts_.push_back(listener.facts);
     auto accepting = std::make_unique<net::Listener>(
         &loop_, [this, listener](int descriptor) { adopt(descriptor, listener); },

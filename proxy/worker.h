@@ -59,7 +59,7 @@ class Worker final : public session::OtherWorkers {
 
  private:
   void run();
-  void open(std::vector<WorkerListener> listeners);
+  void open(const std::vector<WorkerListener>& listeners);
   void close();
   void end_turn();
   void tick();

@@ -18,8 +18,6 @@ namespace proxy::backend {
 
 namespace {
 
-enum GreetingStep : int { kAuth, kHello, kSetName, kIdentity, kRole };
-
 constexpr std::size_t kGreetingReplyMax = 64 * 1024;
 constexpr std::size_t kRoomBytes =
     256 * 1024;  // A streamed request goes on when less than this is queued.
@@ -103,16 +101,17 @@ void BackendConnection::greet() {
     } else {
       resp::append_request(greeting_, {"AUTH", route.username, route.password});
     }
-    greeting_steps_.push_back(kAuth);
+    greeting_steps_.push_back(GreetingStep::Auth);
   }
   if (protocol_ == Protocol::Resp3) {
     resp::append_request(greeting_, {"HELLO", "3"});
-    greeting_steps_.push_back(kHello);
+    greeting_steps_.push_back(GreetingStep::Hello);
   }
   resp::append_request(greeting_, {"CLIENT", "SETNAME", core_.connection_name});
   resp::append_request(greeting_, {"GET", "__slotproxy:identity"});
   resp::append_request(greeting_, {"ROLE"});
-  greeting_steps_.insert(greeting_steps_.end(), {kSetName, kIdentity, kRole});
+  greeting_steps_.insert(greeting_steps_.end(),
+                         {GreetingStep::SetName, GreetingStep::Identity, GreetingStep::Role});
   // A few hundred bytes into the empty buffer of a new connection: they fit.
   net::IoResult result = write_some(greeting_.data(), greeting_.size());
   if (result.status != net::IoStatus::Ok) return fail("connection lost while greeting");
@@ -123,20 +122,20 @@ void BackendConnection::greet() {
 // One reply of the greeting; false: the connection has failed.
 bool BackendConnection::take_greeting(std::string_view reply) {
   bool is_error = reply.starts_with('-');
-  int step = greeting_steps_[greeting_next_++];
+  GreetingStep step = greeting_steps_[greeting_next_++];
   if (is_error && reply.starts_with("-LOADING"))
     return fail(std::string(resp::errors::kLoadingReason)), false;
   if (is_error && reply.starts_with("-NOAUTH"))
     return fail("wants a password that the proxy does not have"), false;
   switch (step) {
-    case kAuth:
+    case GreetingStep::Auth:
       if (is_error)
         return fail("did not accept the proxy's password: " + first_line(reply.substr(1))), false;
       break;
-    case kHello:
+    case GreetingStep::Hello:
       if (is_error) return fail("does not speak RESP3: " + first_line(reply.substr(1))), false;
       break;
-    case kIdentity: {
+    case GreetingStep::Identity: {
       if (reply.starts_with("-MOVED") || reply.starts_with("-CLUSTERDOWN")) {
         return fail("runs in cluster mode; slotproxy needs stock servers (cluster-enabled no)"),
                false;
@@ -150,7 +149,7 @@ bool BackendConnection::take_greeting(std::string_view reply) {
       }
       break;
     }
-    case kRole:
+    case GreetingStep::Role:
       if (!is_error && reply.find("master") == std::string_view::npos)
         return fail("is a replica"), false;
       break;
@@ -335,7 +334,7 @@ void BackendConnection::fail(const std::string& why) {
   out_.release(core_.blocks);
   if (stream_source_ != nullptr) stream_source_->on_room();
   stream_source_ = nullptr;
-  node_.on_connection_failed(this, why, was_ready, std::move(unsent), bytes);
+  node_.on_connection_failed(this, why, was_ready, unsent, bytes);
 }
 
 void BackendConnection::destroy(std::unique_ptr<BackendConnection> self) {

@@ -32,6 +32,9 @@ enum class ConnectionUse : std::uint8_t {
   Large,   // One streamed request at a time.
 };
 
+// What each reply to a greeting answers.
+enum class GreetingStep : std::uint8_t { Auth, Hello, SetName, Identity, Role };
+
 // Told about room in a connection's output, while a streamed request is under way.
 class StreamSource {
  public:
@@ -129,8 +132,8 @@ class BackendConnection final : public net::Socket, public Flushable {
   bool retiring_ = false;
   bool write_blocked_ = false;
   bool read_paused_ = false;
-  std::string greeting_;             // Bytes of the greeting not written yet.
-  std::vector<int> greeting_steps_;  // What each awaited reply of the greeting answers.
+  std::string greeting_;                      // Bytes of the greeting not written yet.
+  std::vector<GreetingStep> greeting_steps_;  // What each awaited reply of the greeting answers.
   std::size_t greeting_next_ = 0;
   std::string greeting_reply_;
   StreamSource* stream_source_ = nullptr;

@@ -120,7 +120,7 @@ void NodeBackend::back_off(const std::string& why) {
 }
 
 void NodeBackend::on_connection_failed(BackendConnection* connection, const std::string& why,
-                                       bool was_ready, std::vector<Ticket*> unsent,
+                                       bool was_ready, const std::vector<Ticket*>& unsent,
                                        std::string_view bytes) {
   Protocol protocol = connection->protocol();
   connection->destroy(remove(connection));

@@ -55,7 +55,7 @@ class NodeBackend {
   // From connections.
   void on_connection_ready();
   void on_connection_failed(BackendConnection* connection, const std::string& why, bool was_ready,
-                            std::vector<Ticket*> unsent, std::string_view bytes);
+                            const std::vector<Ticket*>& unsent, std::string_view bytes);
   void on_connection_retired(BackendConnection* connection);
   bool on_connection_drained(BackendConnection* connection);  // False: it is gone.
 

@@ -11,7 +11,7 @@ ApartGather::ApartGather(ClientSession& session)
       session_(&session),
       place_(session.push_pending(this)),
       protocol_(session.protocol()) {
-  session.hold(kHoldAnswer);
+  session.hold(Hold::Answer);
 }
 
 ApartGather::~ApartGather() {
@@ -107,7 +107,7 @@ void ApartGather::complete() {
       return;
     }
     SP_ASSERT(!out.empty());
-    session_->release(kHoldAnswer);
+    session_->release(Hold::Answer);
     session_->fill(place_, out);
     break;
   }

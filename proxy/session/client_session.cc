@@ -262,7 +262,7 @@ void ClientSession::count_in_flight(std::size_t bytes) {
   ++in_flight_;
   in_flight_bytes_ += bytes;
   if (in_flight_ >= window_ || in_flight_bytes_ >= table().limits.inflight_bytes)
-    holds_ |= kHoldInFlight;
+    hold(Hold::InFlight);
 }
 
 void ClientSession::uncount_in_flight(std::size_t bytes, std::size_t reply_bytes) {
@@ -278,9 +278,9 @@ void ClientSession::uncount_in_flight(std::size_t bytes, std::size_t reply_bytes
   } else {
     window_ = limit;
   }
-  if ((holds_ & kHoldInFlight) != 0 && in_flight_ <= window_ / 2 &&
+  if (is_held_for(Hold::InFlight) && in_flight_ <= window_ / 2 &&
       in_flight_bytes_ <= table().limits.inflight_bytes / 2) {
-    release(kHoldInFlight);
+    release(Hold::InFlight);
   }
 }
 
@@ -408,9 +408,9 @@ void ClientSession::on_retiring(backend::Ticket* ticket) {
 void ClientSession::count_retiring(int change) {
   retiring_ = static_cast<std::uint32_t>(static_cast<int>(retiring_) + change);
   if (retiring_ > 0) {
-    hold(kHoldRetiring);
+    hold(Hold::Retiring);
   } else {
-    release(kHoldRetiring);
+    release(Hold::Retiring);
   }
 }
 
@@ -442,7 +442,7 @@ void ClientSession::pop_head() {
 
 // Nothing is under way any more: a streamed request may begin, a session that closes may end.
 void ClientSession::on_nothing_waiting() {
-  if (stream_ == nullptr) release(kHoldStream);
+  if (stream_ == nullptr) release(Hold::Stream);
   if (closing_) mark_dirty();
 }
 
@@ -501,7 +501,7 @@ void ClientSession::emit(const char* bytes, std::size_t count) {
 void ClientSession::add_unread(std::size_t count) {
   unread_ += count;
   if (unread_ > table().limits.unread_replies) [[unlikely]]
-    holds_ |= kHoldUnread;
+    hold(Hold::Unread);
 }
 
 void ClientSession::flush() {
@@ -524,8 +524,8 @@ void ClientSession::flush() {
   if (broken_) return close_now();
   if (unread_ != unread_reported_) report_unread();
   if (!paused_.empty() && out_.size() < kStreamBuffer / 2) resume_node_reading();
-  if ((holds_ & kHoldUnread) != 0 && unread_ <= table().limits.unread_replies / 2)
-    release(kHoldUnread);
+  if (is_held_for(Hold::Unread) && unread_ <= table().limits.unread_replies / 2)
+    release(Hold::Unread);
   if (closing_ && head_ == nullptr && out_.empty()) close_now();
 }
 
@@ -561,8 +561,8 @@ bool ClientSession::is_stalled(std::uint64_t now_ms, std::uint64_t limit_ms) {
 // --- holding -------------------------------------------------------------------------------------------------------
 
 void ClientSession::release(Hold reason) {
-  if ((holds_ & reason) == 0) return;
-  holds_ = static_cast<std::uint8_t>(holds_ & ~reason);
+  if (!is_held_for(reason)) return;
+  holds_ = static_cast<std::uint8_t>(holds_ & ~static_cast<std::uint8_t>(reason));
   if (holds_ != 0 || resumable_) return;
   resumable_ = true;
   sessions_.add_resumable(this);
@@ -644,7 +644,7 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
   }
   if (head_ != nullptr) {
     // Requests before it may be on the shared connection; this one must not overtake them.
-    hold(kHoldStream);
+    hold(Hold::Stream);
     return false;
   }
   slots::SlotId slot = slots::slot_of_key(frame.args[1]);
@@ -657,7 +657,7 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
     connection = backend.take_large(protocol_, this);
     if (connection == nullptr) {
       backend.wait_for_large(this);
-      hold(kHoldStream);
+      hold(Hold::Stream);
       return false;
     }
   }
@@ -675,10 +675,10 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
     ticket->large = true;
     connection->submit(ticket, bytes, consumed);
     count_in_flight(ticket->request_bytes);
-    holds_ |= kHoldStream;
+    hold(Hold::Stream);
   } else {
     stream_->answered = true;
-    holds_ |= kHoldStream;
+    hold(Hold::Stream);
     if (elsewhere) {
       redirect(slot, owner);
     } else {
@@ -724,11 +724,11 @@ void ClientSession::end_large(backend::Ticket* ticket) {
 
 void ClientSession::end_stream() {
   stream_.reset();
-  release(kHoldStream);
+  release(Hold::Stream);
 }
 
 void ClientSession::on_room() {
-  if (stream_ == nullptr) return release(kHoldStream);
+  if (stream_ == nullptr) return release(Hold::Stream);
   if (!read_stopped_ || stream_->skipper.is_done()) return;
   read_stopped_ = false;
   watch_now();

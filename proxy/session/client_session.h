@@ -57,12 +57,12 @@ struct SessionNotes {
 };
 
 // Reasons why a session's next request waits; any of them holds.
-enum Hold : std::uint8_t {
-  kHoldInFlight = 1,  // limits.inflight_requests or inflight_bytes.
-  kHoldUnread = 2,    // limits.unread_replies.
-  kHoldStream = 4,    // A streamed request: it waits for its turn, or for its reply.
-  kHoldRetiring = 8,  // Replies of a connection that takes no new requests.
-  kHoldAnswer =
+enum class Hold : std::uint8_t {
+  InFlight = 1,  // limits.inflight_requests or inflight_bytes.
+  Unread = 2,    // limits.unread_replies.
+  Stream = 4,    // A streamed request: it waits for its turn, or for its reply.
+  Retiring = 8,  // Replies of a connection that takes no new requests.
+  Answer =
       16,  // An answer that later requests must not overtake (scripts being flushed, CLIENT KILL...).
 };
 
@@ -118,8 +118,11 @@ class ClientSession final : public net::Socket,
   // A place in the order that `pending` fills later with fill(); the ticket is the session's.
   backend::Ticket* push_pending(backend::PendingReply* pending);
   void fill(backend::Ticket* place, std::string_view reply);
-  void hold(Hold reason) { holds_ |= reason; }
+  void hold(Hold reason) { holds_ |= static_cast<std::uint8_t>(reason); }
   void release(Hold reason);
+  [[nodiscard]] bool is_held_for(Hold reason) const {
+    return (holds_ & static_cast<std::uint8_t>(reason)) != 0;
+  }
   // What a node that can't be used makes of a request: the error, ready to send.
   std::string node_error(slots::NodeIndex node, slots::SlotId slot,
                          const std::string& reason) const;

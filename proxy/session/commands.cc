@@ -50,9 +50,7 @@ bool is_word(std::string_view arg, std::string_view word) {
 
 // XREAD and XREADGROUP block only when they say so.
 void command_xread(ClientSession& session, const Request& request) {
-  for (std::size_t i = 1; i < request.args.size() && !is_word(request.args[i], "streams"); ++i) {
-    if (is_word(request.args[i], "block")) return refuse_blocking(session, request);
-  }
+  if (resp::reads_blocking(request.args)) return refuse_blocking(session, request);
   forward_by_keys(session, request);
 }
 

@@ -84,7 +84,7 @@ class AnswerOfAll final : public backend::PendingReply {
  public:
   explicit AnswerOfAll(ClientSession& session)
       : session_(&session), place_(session.push_pending(this)) {
-    session.hold(kHoldAnswer);
+    session.hold(Hold::Answer);
   }
   void abandon() override { session_ = nullptr; }
   // The session, or null when it has left meanwhile.
@@ -92,7 +92,7 @@ class AnswerOfAll final : public backend::PendingReply {
   void fill(std::string_view reply) {
     if (session_ == nullptr) return;
     session_->fill(place_, reply);
-    session_->release(kHoldAnswer);
+    session_->release(Hold::Answer);
   }
 
  private:

@@ -7,6 +7,8 @@
 #include "conf/writer.h"
 #include "slots/assert.h"
 
+// The name is libFuzzer's.
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   auto parsed = conf::parse("fuzz.yaml", {reinterpret_cast<const char*>(data), size});
   if (!parsed) {

@@ -6,6 +6,8 @@
 #include "proxy/control/state_record.h"
 #include "slots/assert.h"
 
+// The name is libFuzzer's.
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view bytes(reinterpret_cast<const char*>(data), size);
   auto contents = proxy::control::read_journal(bytes);

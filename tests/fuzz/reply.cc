@@ -1,6 +1,6 @@
 // A node's bytes end where they end, however they are cut, and hiredis agrees on what is a whole RESP2 reply.
 
-#include <hiredis.h>
+#include <hiredis/hiredis.h>
 
 #include <cstdint>
 #include <string>
@@ -9,6 +9,8 @@
 #include "proxy/resp/reply_parser.h"
 #include "slots/assert.h"
 
+// The name is libFuzzer's.
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
   std::size_t step = 1 + data[0] % 16;

@@ -11,6 +11,8 @@
 using proxy::resp::FrameOutcome;
 using proxy::resp::FrameState;
 
+// The name is libFuzzer's.
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
   std::size_t step = 1 + data[0] % 32;

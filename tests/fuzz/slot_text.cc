@@ -7,6 +7,8 @@
 #include "slots/key_slot.h"
 #include "slots/slot.h"
 
+// The name is libFuzzer's.
+// NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   SP_ASSERT(slots::slot_of_key(text) < slots::kSlotCount);
