@@ -159,8 +159,11 @@ bool is_word(std::string_view text, std::string_view word) {
 // Refusals that hang on arguments; empty: none.
 std::string_view refused_argument(const CommandSpec& spec, resp::Args args) {
   if (spec.rule == resp::KeyRule::Streams) {
-    for (std::size_t i = 1; i < args.size() && !is_word(args[i], "streams"); ++i) {
-      if (is_word(args[i], "block")) return kBlocking;
+    if (resp::reads_blocking(args)) return kBlocking;
+  }
+  if (spec.name == "copy") {
+    for (std::size_t i = 3; i + 1 < args.size(); ++i) {
+      if (is_word(args[i], "db") && args[i + 1] != "0") return "there is one database, 0";
     }
   }
   if (spec.name != "sort" && spec.name != "sort_ro") return "";

@@ -530,7 +530,7 @@ void ClientSession::flush() {
 }
 
 void ClientSession::report_unread() {
-  core_.stats.unread_bytes.add(unread_ - unread_reported_);  // Modulo 2^64, as it may shrink.
+  sessions_.count_unread(unread_ - unread_reported_);
   unread_reported_ = unread_;
 }
 

@@ -57,6 +57,8 @@ class Gather : public backend::TicketOwner, public backend::PendingReply {
   [[nodiscard]] ClientSession& session() { return *session_; }
   // The error of a fragment with the node's name, as a whole RESP error: "-READONLY ... (node inv-bcn, slot 5)".
   [[nodiscard]] std::string named_error(const Fragment& fragment) const;
+  // Whether the client has sent requests behind this one: what is done again now would come after them.
+  [[nodiscard]] bool has_followers() const { return place_->next_in_session != nullptr; }
   void write_too_large(std::string& out, std::string_view advice) const;
 
  private:

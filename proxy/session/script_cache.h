@@ -121,6 +121,11 @@ class WorkerScripts {
   // SCRIPT LOAD of it is on its way to the node.
   void note_loaded(const ScriptId& id, slots::NodeIndex node, const ScriptHost& host);
 
+  // The node says that it does not know the script after all.
+  void note_missing(const ScriptId& id, slots::NodeIndex node) {
+    if (node < nodes_.size()) nodes_[node].loaded.erase(id);
+  }
+
   [[nodiscard]] ScriptSource find(const ScriptId& id) { return cache_.find(id); }
 
  private:

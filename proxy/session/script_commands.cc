@@ -97,17 +97,26 @@ class EvalshaGather final : public Gather {
     }
     std::string_view reply = fragments().back().reply;
     if (reply.starts_with("-NOSCRIPT ") && !is_repaired_ && repair()) return false;
+    if (is_repaired_) session().release(Hold::Answer);
     out = reply;
     return true;
   }
 
+  // The node has forgotten the script behind the proxy's back. With requests behind this one, doing it again would
+  // change their order: the client gets the NOSCRIPT, which it knows how to repair, and the next one finds it loaded.
+
   bool repair() {
-    is_repaired_ = true;
+    if (has_followers()) {
+      scripts_of(session()).note_missing(id_, target_.node);
+      return false;
+    }
     ScriptSource source = scripts_of(session()).find(id_);
     const slots::SlotMap& map = *session().table().map;
     auto node = map.find(node_);
     if (source == nullptr || !node || (target_.has_keys && map.owner(target_.slot) != *node))
       return false;
+    is_repaired_ = true;
+    session().hold(Hold::Answer);
     std::string load;
     resp::append_request(load, {"SCRIPT", "LOAD", *source});
     send(*node, target_.slot, load);

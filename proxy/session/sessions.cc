@@ -86,8 +86,12 @@ void Sessions::tick() {
       session.close_now();
     });
   }
-  std::uint64_t share = core_.table->limits.unread_replies_total / workers_;
-  while (core_.stats.unread_bytes.get() > share && !sessions_.empty()) close_the_most_unread();
+  // A worker with less than its share leaves it to the others, so that not each closes somebody at the same moment.
+  std::uint64_t limit_all = core_.table->limits.unread_replies_total;
+  while (counts_.unread_bytes.load(std::memory_order_relaxed) > limit_all &&
+         core_.stats.unread_bytes.get() > limit_all / workers_ && !sessions_.empty()) {
+    close_the_most_unread();
+  }
 }
 
 // Somebody has to go so that the others stay: whoever holds most.

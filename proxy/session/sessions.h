@@ -2,7 +2,7 @@
 //
 // Thread:  one worker's; OtherWorkers carries questions to the other workers' threads.
 // Owns:    the sessions.
-// Limits:  limits.clients over all workers (a shared counter), limits.unread_replies_total divided by the workers.
+// Limits:  limits.clients over all workers (a shared counter), limits.unread_replies_total over all workers.
 #pragma once
 
 #include <atomic>
@@ -34,6 +34,8 @@ class OtherWorkers {
 struct SessionCounts {
   std::atomic<std::uint64_t> clients{0};
   std::atomic<std::uint64_t> next_id{1};
+  std::atomic<std::uint64_t> unread_bytes{
+      0};  // Of clients that do not take all of their replies at once.
 };
 
 class Sessions {
@@ -60,7 +62,11 @@ class Sessions {
   void close_all();  // Now.
   void tick();       // About ten times a second: stalled clients, the sum of unread replies.
 
-  // From sessions.
+  // From sessions. `change` is modulo 2^64.
+  void count_unread(std::uint64_t change) {
+    core_.stats.unread_bytes.add(change);
+    counts_.unread_bytes.fetch_add(change, std::memory_order_relaxed);
+  }
   void remove(ClientSession* session);
   void add_resumable(ClientSession* session) { resumables_.push_back(session); }
   // Goes on with sessions that were held; at the end of the turn, before the flush.

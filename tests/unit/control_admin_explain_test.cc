@@ -170,15 +170,16 @@ TEST_CASE("what clients are refused is refused here, with the reason") {
 TEST_CASE("XREAD without BLOCK and SORT without foreign keys go to their key's owner") {
   CHECK(explain({"XREAD", "STREAMS", "a", "0"}).outcome == "one_node");
   CHECK(explain({"SORT", "a", "BY", "nosort", "GET", "#"}).outcome == "one_node");
+  CHECK(explain({"COPY", "{a}1", "{a}2", "DB", "1"}).outcome == "refused");
 }
 
 TEST_CASE("a command is said to go by its keys when sessions do not treat it in another way") {
   using resp::CommandId;
   // Sessions look at their arguments or scripts before these go by their keys all the same.
-  const std::vector<CommandId> by_keys{CommandId::Eval,      CommandId::EvalRo, CommandId::Evalsha,
-                                       CommandId::EvalshaRo, CommandId::Fcall,  CommandId::FcallRo,
-                                       CommandId::Sort,      CommandId::SortRo, CommandId::Xread,
-                                       CommandId::Xreadgroup};
+  const std::vector<CommandId> by_keys{CommandId::Eval,       CommandId::EvalRo, CommandId::Evalsha,
+                                       CommandId::EvalshaRo,  CommandId::Fcall,  CommandId::FcallRo,
+                                       CommandId::Sort,       CommandId::SortRo, CommandId::Xread,
+                                       CommandId::Xreadgroup, CommandId::Copy};
   for (const resp::CommandSpec& spec : resp::CommandTable::built_in()->specs()) {
     if (spec.name.find('|') != std::string_view::npos) continue;
     const std::string name(spec.name);
