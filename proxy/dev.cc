@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -39,6 +40,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint16_t kUsualPort = 6400;
 constexpr std::string_view kUsualAdmin = "/tmp/slotproxy/admin.sock";
+constexpr std::string_view kFolderPrefix = "slotproxy-dev-";
+constexpr std::string_view kLockName = "in-use";
 constexpr std::chrono::seconds kStartTime{10};
 constexpr std::chrono::seconds kEndTime{3};
 constexpr std::chrono::milliseconds kPoll{5};
@@ -103,6 +106,34 @@ Status check_ports_free(const conf::Config& config) {
     if (auto status = check_port_free(*node.endpoint); !status) return status;
   }
   return {};
+}
+
+// Takes the lock that lives as long as the process that uses `folder`: its descriptor, or -1 when
+// somebody else has it (or, without `create`, when there is none yet).
+int take_lock(const std::string& folder, bool create) {
+  const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT | O_EXCL : 0);
+  const int lock = ::open((folder + "/" + std::string(kLockName)).c_str(), flags, 0600);
+  if (lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
+  if (lock >= 0) ::close(lock);
+  return -1;
+}
+
+// What dev clusters of this user left behind that had no time to clean up.
+void remove_abandoned(const std::string& parent) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(parent, error)) {
+    struct stat facts{};
+    if (!entry.path().filename().string().starts_with(kFolderPrefix) ||
+        ::lstat(entry.path().c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode) ||
+        facts.st_uid != ::geteuid()) {
+      continue;
+    }
+    const int lock = take_lock(entry.path(), false);
+    if (lock < 0) continue;
+    std::error_code ignored;
+    std::filesystem::remove_all(entry.path(), ignored);
+    ::close(lock);
+  }
 }
 
 // The child's part: between fork and exec only async-signal-safe calls are allowed.
@@ -287,9 +318,11 @@ Result<std::unique_ptr<DevCluster>> DevCluster::start(const DevOptions& options)
     return std::unexpected(std::move(status).error());
   }
 
-  std::string folder = options.scratch_parent + "/slotproxy-dev-XXXXXX";
+  remove_abandoned(options.scratch_parent);
+  std::string folder = fmt::format("{}/{}XXXXXX", options.scratch_parent, kFolderPrefix);
   if (::mkdtemp(folder.data()) == nullptr) return system_failure("making " + folder);
-  std::unique_ptr<DevCluster> cluster(new DevCluster(folder));
+  std::unique_ptr<DevCluster> cluster(new DevCluster(folder, take_lock(folder, true)));
+  if (cluster->lock_ < 0) return system_failure("locking " + folder);
   auto config = dev_config(options, folder);
   if (!config) return std::unexpected(std::move(config).error());
   cluster->config_ = std::move(*config);
@@ -343,6 +376,7 @@ DevCluster::~DevCluster() {
   }
   std::error_code ignored;  // What can't be removed from /tmp is no reason to fail at the end.
   std::filesystem::remove_all(folder_, ignored);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 }  // namespace proxy

@@ -3,7 +3,8 @@
 // Thread:  start() blocks (bounded); call it on the main thread, before the loops run. The
 //          redis-servers are tied to that thread's life: when it ends, by kill -9 too, so do they.
 // Owns:    the redis-servers and the scratch folder, in which the proxy's state is too: it must
-//          outlive whatever uses them. Both are gone after the destructor.
+//          outlive whatever uses them. Both are gone after the destructor; a folder that a kill -9
+//          left behind is removed by the next start.
 // Errors:  InvalidArgument (nodes, port), NotFound (no redis-server), Conflict (a port is taken),
 //          Io, Timeout; each message says what to do. Nothing is left behind then.
 // Why:     the redis-servers listen on Unix sockets in that folder, so that no port of the machine
@@ -46,11 +47,12 @@ class DevCluster {
   [[nodiscard]] const std::vector<pid_t>& servers() const { return servers_; }
 
  private:
-  explicit DevCluster(std::string folder) : folder_(std::move(folder)) {}
+  DevCluster(std::string folder, int lock) : folder_(std::move(folder)), lock_(lock) {}
   [[nodiscard]] slots::Status start_servers(const std::string& program);
   [[nodiscard]] slots::Status await_servers();
 
   std::string folder_;
+  int lock_;  // Descriptor of the locked file that says: this folder is in use.
   conf::Config config_;
   std::vector<pid_t> servers_;  // In the order of config_.nodes.
 };

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -178,6 +179,24 @@ TEST_CASE("a dev cluster's redis-servers answer once it has started, and end wit
   cluster->reset();
   for (const pid_t server : servers) CHECK((::kill(server, 0) == -1 && errno == ESRCH));
   CHECK(scratch.is_empty());
+}
+
+TEST_CASE("a dev cluster removes what another left behind, and leaves those in use alone") {
+  const ScratchFolder scratch;
+  const std::string abandoned = scratch.path() + "/slotproxy-dev-dead";
+  const std::string other = scratch.path() + "/something-else";
+  for (const std::string& folder : {abandoned, other}) {
+    std::filesystem::create_directory(folder);
+    std::ofstream(folder + "/in-use") << "";
+  }
+  const auto first = start_on_free_ports({.nodes = 1, .scratch_parent = scratch.path()});
+  REQUIRE(first.has_value());
+  CHECK_FALSE(std::filesystem::exists(abandoned));
+  CHECK(std::filesystem::exists(other));
+
+  const auto second = start_on_free_ports({.nodes = 1, .scratch_parent = scratch.path()});
+  REQUIRE(second.has_value());
+  CHECK(std::filesystem::exists((*first)->folder()));
 }
 
 }  // namespace
