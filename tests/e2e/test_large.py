@@ -245,7 +245,7 @@ def twenty_clients_with_large_values_at_once(fresh, stock):
     for thread in threads:
         thread.join()
     check(not failures, "\n".join(failures[:5]))
-    waiting.verdict(0.05, "20 clients with 64 MB each")
+    waiting.verdict(0.1, "20 clients with 64 MB each")
     grown = shop.proxy.memory("VmHWM") - before
     check(grown < 600 * MB, "the proxy grew by %d MB at its peak" % (grown // MB))
 

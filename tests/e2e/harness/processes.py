@@ -1,11 +1,13 @@
 """Child processes that never outlive their test: ended by pid, and with their parent should it be
 killed."""
 import ctypes
+import fcntl
 import os
 import random
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -14,25 +16,42 @@ PR_SET_PDEATHSIG = 1
 # binding it; with
 # the port of a cluster bus (10,000 above) still below that range.
 PORTS = range(11000, 21900)
+LOCKS = os.path.join(tempfile.gettempdir(), "e2e-ports")
 _given = set()
+_locks = []
 
 
 def die_with_parent():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def _claimed(port):
+    """False when another worker, or another run on this machine, holds the port's lock."""
+    os.makedirs(LOCKS, exist_ok=True)
+    lock = os.open(os.path.join(LOCKS, str(port)), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return False
+    _locks.append(lock)  # Held until this process ends.
+    return True
+
+
+def _bindable(port):
+    for kind, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        with socket.socket(kind) as probe:
+            try:
+                probe.bind((host, port))
+            except OSError:
+                return False
+    return True
+
+
 def free_port():
     while True:
         port = random.choice(PORTS)
-        if port in _given:
-            continue
-        for kind, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
-            with socket.socket(kind) as probe:
-                try:
-                    probe.bind((host, port))
-                except OSError:
-                    break
-        else:
+        if port not in _given and _bindable(port) and _claimed(port):
             _given.add(port)
             return port
 
