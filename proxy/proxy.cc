@@ -481,7 +481,9 @@ void Proxy::begin_drain() {
 void Proxy::end() {
   if (has_ended_) return;
   has_ended_ = true;
-  for (const auto& worker : workers_) worker->stop();
+  for (const auto& worker : workers_) {
+    workers_started_ ? worker->stop() : worker->discard();
+  }
   for (auto& listeners : listeners_) {
     for (WorkerListener& listener : listeners) ::close(listener.descriptor);
   }

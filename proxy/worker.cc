@@ -147,6 +147,7 @@ void Worker::close_listeners() {
 void Worker::close() {
   close_listeners();
   sessions_->close_all();
+  open_questions_.clear();
   backends_->close_all("the proxy ends");
   end_turn();
   backends_.reset();
@@ -159,6 +160,12 @@ void Worker::close() {
 void Worker::stop() {
   post([](Worker& worker) { worker.close(); });
   thread_.join();
+}
+
+void Worker::discard() {
+  mailbox_.close();
+  uv_run(&loop_, UV_RUN_DEFAULT);
+  SP_ASSERT(uv_loop_close(&loop_) == 0);
 }
 
 void Worker::ask_all(std::function<std::string(session::Sessions&)> ask,
@@ -174,11 +181,15 @@ void Worker::ask_all(std::function<std::string(session::Sessions&)> ask,
   round->answer = std::move(answer);
   round->answers.resize(workers_.size());
   round->waiting = workers_.size();
+  open_questions_.push_back(round);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
     workers_[i]->post([round, i, asker = this](Worker& worker) {
       round->answers[i] = round->ask(*worker.sessions_);
       if (round->waiting.fetch_sub(1) != 1) return;
-      asker->post([round](Worker&) { round->answer(std::move(round->answers)); });
+      asker->post([round](Worker& asking) {
+        std::erase(asking.open_questions_, round);
+        round->answer(std::move(round->answers));
+      });
     });
   }
 }

@@ -54,6 +54,8 @@ class Worker final : public session::OtherWorkers {
   void drain(std::function<void()> drained);
   // Ends everything at once and joins the thread.
   void stop();
+  // Instead of stop(), for one that was never started.
+  void discard();
 
   [[nodiscard]] const WorkerStats& stats() const { return core_.stats; }
 
@@ -81,6 +83,8 @@ class Worker final : public session::OtherWorkers {
   std::vector<std::unique_ptr<net::Listener>> listeners_;
   std::vector<std::shared_ptr<session::ListenerFacts>> listener_facts_;
   std::function<void()> drained_;
+  // Questions of this worker that are not answered yet: what waits for them must outlive its sessions.
+  std::vector<std::shared_ptr<void>> open_questions_;
   std::size_t next_worker_ = 0;  // Whose turn it is to get a handed-over descriptor.
   std::uint64_t ticks_ = 0;
   std::thread thread_;

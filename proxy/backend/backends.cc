@@ -18,7 +18,9 @@ std::uint64_t with_jitter(std::uint64_t ms) {
 
 }  // namespace
 
-NodeBackend::~NodeBackend() { fail_all("the proxy let go"); }
+NodeBackend::~NodeBackend() {
+  while (!connections_.empty()) connections_.back()->fail("the proxy let go");
+}
 
 BackendConnection* NodeBackend::add(Protocol protocol, ConnectionUse use) {
   connections_.push_back(std::make_unique<BackendConnection>(core_, *this, protocol, use));
@@ -95,7 +97,14 @@ void NodeBackend::install(slots::NodeIndex index, const NodeRoute& was) {
 }
 
 void NodeBackend::fail_all(const std::string& why) {
-  while (!connections_.empty()) connections_.back()->fail(why);
+  // Not those that open meanwhile, for requests that can be sent again.
+  std::vector<BackendConnection*> now;
+  for (const auto& connection : connections_) now.push_back(connection.get());
+  for (BackendConnection* connection : now) {
+    bool is_there = std::any_of(connections_.begin(), connections_.end(),
+                                [&](const auto& owned) { return owned.get() == connection; });
+    if (is_there) connection->fail(why);
+  }
 }
 
 void NodeBackend::fail_overdue(std::uint64_t limit_ms) {
@@ -123,8 +132,10 @@ void NodeBackend::on_connection_failed(BackendConnection* connection, const std:
                                        bool was_ready, const std::vector<Ticket*>& unsent,
                                        std::string_view bytes) {
   Protocol protocol = connection->protocol();
+  // One that was broken off on purpose says nothing about the node.
+  bool is_given_up = connection->is_retiring();
   connection->destroy(remove(connection));
-  if (!was_ready) back_off(why);
+  if (!was_ready && !is_given_up) back_off(why);
   if (!unsent.empty()) {
     if (was_ready && unavailable() == nullptr) {
       send_again(protocol, unsent, bytes);

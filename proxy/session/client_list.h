@@ -27,16 +27,19 @@ struct ClientFacts {
   std::size_t input_bytes = 0;
   std::size_t unread_bytes = 0;
   int protocol = 2;
+  bool is_unix = false;  // Came by a Unix socket.
 };
 
 [[nodiscard]] std::string client_line(const ClientFacts& facts);  // Without a line end.
+// The lines of several lists, each with its line end, as one list by id: the oldest first, as in
+// Redis's.
+[[nodiscard]] std::string lines_by_id(const std::vector<std::string>& lists);
 
 // Which clients CLIENT KILL or CLIENT LIST means: all conditions that are given must hold.
 struct ClientFilter {
-  std::vector<std::uint64_t> ids;  // Empty: any.
+  std::vector<std::int64_t> ids;  // Empty: any.
   std::optional<std::string> address;
   std::optional<std::string> local_address;
-  std::optional<std::string> user;
   bool none = false;      // A TYPE that no client of a proxy has (master, replica, pubsub).
   bool skip_me = true;    // KILL only.
   bool old_form = false;  // CLIENT KILL addr:port: answers OK or an error, not a count.
@@ -44,6 +47,7 @@ struct ClientFilter {
   [[nodiscard]] bool matches(const ClientFacts& facts) const;
 };
 
+// Redis's rules: options are judged one by one, and of one that is given twice the last counts.
 // Errors: InvalidArgument with Redis's text.
 [[nodiscard]] slots::Result<ClientFilter> parse_kill_filter(resp::Args args);  // CLIENT KILL ...
 [[nodiscard]] slots::Result<ClientFilter> parse_list_filter(resp::Args args);  // CLIENT LIST ...

@@ -91,12 +91,13 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] bool is_redirect() const { return listener_->is_redirect; }
   [[nodiscard]] bool resp3() const { return protocol_ == backend::Protocol::Resp3; }
   [[nodiscard]] backend::Protocol protocol() const { return protocol_; }
-  void set_protocol(backend::Protocol protocol) { protocol_ = protocol; }
+  void set_protocol(backend::Protocol protocol);
   [[nodiscard]] std::uint64_t id() const { return id_; }
   [[nodiscard]] SessionNotes& notes();
   [[nodiscard]] const SessionNotes* notes_if_any() const { return notes_.get(); }
   [[nodiscard]] bool is_authenticated() const { return authenticated_; }
   void set_authenticated(bool yes);
+  [[nodiscard]] ReplyMode reply_mode() const { return reply_mode_; }
   void set_reply_mode(ReplyMode mode) { reply_mode_ = mode; }
   void set_asking() { asking_ = true; }
   void reset();  // RESET: as on connect.
@@ -188,6 +189,8 @@ class ClientSession final : public net::Socket,
   void on_nothing_waiting();
   void end_large(backend::Ticket* ticket);
   void end_stream();
+  void break_stream();
+  void refuse_stream();
   void resume_node_reading();
   void mark_dirty() {
     if (dirty_) return;

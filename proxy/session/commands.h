@@ -26,6 +26,11 @@ inline Handler handler_of(const resp::CommandSpec& spec) {
   return index < kHandlersMax ? kHandlers[index] : nullptr;
 }
 
+// One key, the first argument: the commonest kind of command by far.
+inline bool is_single_key(const resp::CommandSpec& spec) {
+  return spec.rule == resp::KeyRule::Range && spec.first_key == 1 && spec.last_key == 1;
+}
+
 // Keys of the proxy's own: clients can't name them and never see them.
 inline constexpr std::string_view kReservedPrefix = "__slotproxy:";
 inline bool is_reserved_key(std::string_view key) {

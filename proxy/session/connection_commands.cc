@@ -1,17 +1,15 @@
 // Commands about the connection itself: who the client is, how it wants its replies. Answered here, since nodes only
 // know the connections that all sessions share.
 
-#include <netinet/in.h>
 #include <openssl/crypto.h>
-#include <strings.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
-#include <charconv>
 #include <memory>
+#include <utility>
 
 #include "proxy/net/resolver.h"
 #include "proxy/resp/command_table.h"
+#include "proxy/session/arguments.h"
 #include "proxy/session/client_list.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/sessions.h"
@@ -22,10 +20,6 @@ namespace {
 
 using resp::CommandId;
 using resp::ReplyWriter;
-
-bool is_word(std::string_view arg, std::string_view word) {
-  return arg.size() == word.size() && ::strncasecmp(arg.data(), word.data(), word.size()) == 0;
-}
 
 std::string ok() { return "+OK\r\n"; }
 
@@ -42,6 +36,9 @@ bool log_in(ClientSession& session, std::string_view user, std::string_view pass
   return is_right;
 }
 
+constexpr std::string_view kBadName =
+    "ERR Client names cannot contain spaces, newlines or special characters.";
+
 // A name shows up in CLIENT LIST, whose fields are parted by blanks.
 bool is_plain_text(std::string_view text) {
   for (char c : text) {
@@ -54,16 +51,19 @@ std::string address_text(int descriptor, int (*ask)(int, sockaddr*, socklen_t*))
   net::SocketAddress address;
   address.length = sizeof address.storage;
   auto* raw = reinterpret_cast<sockaddr*>(&address.storage);
-  if (ask(descriptor, raw, &address.length) != 0) return "?:0";
-  std::string text = address.text();
-  return address.family() == AF_UNIX ? text + ":0" : text;
+  return ask(descriptor, raw, &address.length) == 0 ? address.text() : "?:0";
 }
 
 ClientFacts facts_of(ClientSession& session) {
   ClientFacts facts;
   facts.id = session.id();
-  facts.address = address_text(session.descriptor(), ::getpeername);
-  facts.local_address = address_text(session.descriptor(), ::getsockname);
+  facts.is_unix = !session.listener().is_tcp;
+  if (facts.is_unix) {  // The client's end has no name; Redis shows its own for both.
+    facts.address = facts.local_address = session.listener().address + ":0";
+  } else {
+    facts.address = address_text(session.descriptor(), ::getpeername);
+    facts.local_address = address_text(session.descriptor(), ::getsockname);
+  }
   facts.descriptor = session.descriptor();
   std::uint64_t now = session.core().now_ms();
   facts.age_seconds = (now - session.created_ms()) / 1000;
@@ -79,46 +79,64 @@ ClientFacts facts_of(ClientSession& session) {
   return facts;
 }
 
-// A reply that the workers make together.
+std::string own_line(ClientSession& session, const Request& request) {
+  ClientFacts facts = facts_of(session);
+  facts.last_command = std::string(request.spec->name);
+  return client_line(facts);
+}
+
+// A reply that the workers make together. It holds itself until it is filled or abandoned: a worker
+// that ends drops what it was asked, while the session still has the reply in its list.
 class AnswerOfAll final : public backend::PendingReply {
  public:
+  static std::shared_ptr<AnswerOfAll> of(ClientSession& session) {
+    std::shared_ptr<AnswerOfAll> answer(new AnswerOfAll(session));
+    answer->self_ = answer;
+    return answer;
+  }
+  void abandon() override {
+    session_ = nullptr;
+    auto last = std::exchange(self_, nullptr);
+  }
+  // The session, or null when it has left meanwhile.
+  [[nodiscard]] ClientSession* session() { return session_; }
+  void fill(std::string_view reply) {
+    auto last = std::exchange(self_, nullptr);
+    ClientSession& session = *std::exchange(session_, nullptr);
+    session.fill(place_, reply);
+    session.release(Hold::Answer);
+  }
+
+ private:
   explicit AnswerOfAll(ClientSession& session)
       : session_(&session), place_(session.push_pending(this)) {
     session.hold(Hold::Answer);
   }
-  void abandon() override { session_ = nullptr; }
-  // The session, or null when it has left meanwhile.
-  [[nodiscard]] ClientSession* session() { return session_; }
-  void fill(std::string_view reply) {
-    if (session_ == nullptr) return;
-    session_->fill(place_, reply);
-    session_->release(Hold::Answer);
-  }
 
- private:
   ClientSession* session_;
   backend::Ticket* place_;
+  std::shared_ptr<AnswerOfAll> self_;
 };
 
 void client_list(ClientSession& session, const Request& request) {
   auto filter = parse_list_filter(request.args);
   if (!filter) return session.reply_error(filter.error().message);
-  auto answer = std::make_shared<AnswerOfAll>(session);
+  auto answer = AnswerOfAll::of(session);
   session.sessions().others().ask_all(
-      [filter = *filter](Sessions& sessions) {
+      [filter = *filter, me = session.id(),
+       command = std::string(request.spec->name)](Sessions& sessions) {
         std::string lines;
         sessions.for_each([&](ClientSession& each) {
           ClientFacts facts = facts_of(each);
+          if (each.id() == me) facts.last_command = command;
           if (filter.matches(facts)) lines += client_line(facts) + "\n";
         });
         return lines;
       },
       [answer](const std::vector<std::string>& answers) {
         if (answer->session() == nullptr) return;
-        std::string all;
-        for (const std::string& lines : answers) all += lines;
         std::string out;
-        ReplyWriter(out, answer->session()->resp3()).verbatim(all);
+        ReplyWriter(out, answer->session()->resp3()).verbatim(lines_by_id(answers));
         answer->fill(out);
       });
 }
@@ -126,7 +144,7 @@ void client_list(ClientSession& session, const Request& request) {
 void client_kill(ClientSession& session, const Request& request) {
   auto filter = parse_kill_filter(request.args);
   if (!filter) return session.reply_error(filter.error().message);
-  auto answer = std::make_shared<AnswerOfAll>(session);
+  auto answer = AnswerOfAll::of(session);
   std::uint64_t me = session.id();
   session.sessions().others().ask_all(
       [filter = *filter, me](Sessions& sessions) {
@@ -157,10 +175,7 @@ void client_kill(ClientSession& session, const Request& request) {
 }
 
 void client_setname(ClientSession& session, const Request& request) {
-  if (!is_plain_text(request.args[2])) {
-    return session.reply_error(
-        "ERR Client names cannot contain spaces, newlines or special characters.");
-  }
+  if (!is_plain_text(request.args[2])) return session.reply_error(kBadName);
   session.notes().name = std::string(request.args[2]);
   session.reply(ok());
 }
@@ -188,7 +203,8 @@ void client_reply(ClientSession& session, const Request& request) {
   } else if (is_word(mode, "off")) {
     session.set_reply_mode(ReplyMode::Off);
   } else if (is_word(mode, "skip")) {
-    session.set_reply_mode(ReplyMode::SkipNext);
+    // Once off, only ON brings replies back.
+    if (session.reply_mode() != ReplyMode::Off) session.set_reply_mode(ReplyMode::SkipNext);
   } else {
     session.reply_error(resp::errors::kSyntax);
   }
@@ -228,8 +244,7 @@ constexpr std::string_view kClientHelp[] = {
 };
 
 // HELLO's options; false: the error is replied.
-bool take_hello_options(ClientSession& session, const Request& request,
-                        std::optional<std::string>& name) {
+bool take_hello_options(ClientSession& session, const Request& request) {
   for (std::size_t i = 2; i < request.args.size(); ++i) {
     std::size_t left = request.args.size() - i - 1;
     if (is_word(request.args[i], "auth") && left >= 2) {
@@ -240,11 +255,10 @@ bool take_hello_options(ClientSession& session, const Request& request,
       i += 2;
     } else if (is_word(request.args[i], "setname") && left >= 1) {
       if (!is_plain_text(request.args[i + 1])) {
-        session.reply_error(
-            "ERR Client names cannot contain spaces, newlines or special characters.");
+        session.reply_error(kBadName);
         return false;
       }
-      name = std::string(request.args[++i]);
+      session.notes().name = std::string(request.args[++i]);
     } else {
       session.reply_error("ERR Syntax error in HELLO option '" + std::string(request.args[i]) +
                           "'");
@@ -262,8 +276,7 @@ void command_auth(ClientSession& session, const Request& request) {
   if (!with_user && session.table().client_password.empty()) {
     return session.reply_error(
         "ERR AUTH <password> called without any password configured for the default user. Are you "
-        "sure your "
-        "configuration is correct?");
+        "sure your configuration is correct?");
   }
   bool in = log_in(session, with_user ? request.args[1] : "default", request.args.back());
   in ? session.reply(ok()) : session.reply_error(resp::errors::kWrongPass);
@@ -293,13 +306,13 @@ void command_reset(ClientSession& session, const Request&) {
 }
 
 void command_select(ClientSession& session, const Request& request) {
-  std::string_view text = request.args[1];
-  std::int64_t database = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), database);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    return session.reply_error(resp::errors::kNotInteger);
+  auto database = integer_of(request.args[1]);
+  if (!database) return session.reply_error(resp::errors::kNotInteger);
+  if (!std::in_range<std::int32_t>(*database)) {
+    return session.reply_error(
+        "ERR value is out of range, value must between -2147483648 and 2147483647");
   }
-  if (database == 0) return session.reply(ok());
+  if (*database == 0) return session.reply(ok());
   session.reply_error(session.is_redirect() ? resp::errors::kSelectInCluster
                                             : resp::errors::kDatabaseRange);
 }
@@ -307,26 +320,20 @@ void command_select(ClientSession& session, const Request& request) {
 void command_hello(ClientSession& session, const Request& request) {
   backend::Protocol protocol = session.protocol();
   if (request.args.size() > 1) {
-    std::string_view text = request.args[1];
-    std::int64_t version = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
-    if (error != std::errc{} || end != text.data() + text.size()) {
+    auto version = integer_of(request.args[1]);
+    if (!version)
       return session.reply_error("ERR Protocol version is not an integer or out of range");
-    }
-    if (version != 2 && version != 3)
+    if (*version != 2 && *version != 3)
       return session.reply_error("NOPROTO unsupported protocol version");
-    protocol = version == 3 ? backend::Protocol::Resp3 : backend::Protocol::Resp2;
+    protocol = *version == 3 ? backend::Protocol::Resp3 : backend::Protocol::Resp2;
   }
-  std::optional<std::string> name;
-  if (!take_hello_options(session, request, name)) return;
+  if (!take_hello_options(session, request)) return;
   if (!session.is_authenticated()) {
     return session.reply_error(
         "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
-        "<proto> AUTH <user> "
-        "<pass> option can be used to authenticate the client and select the RESP protocol version "
-        "at the same time");
+        "AUTH <user> <pass> option can be used to authenticate the client and select the RESP "
+        "protocol version at the same time");
   }
-  if (name) session.notes().name = *name;
   session.set_protocol(protocol);
   const std::string& version = session.table().redis_version;
   std::string out;
@@ -362,7 +369,7 @@ void command_client(ClientSession& session, const Request& request) {
       break;
     }
     case CommandId::ClientInfo:
-      writer.verbatim(client_line(facts_of(session)) + "\n");
+      writer.verbatim(own_line(session, request) + "\n");
       break;
     case CommandId::ClientGetredir:
       writer.integer(-1);  // Tracking is off.

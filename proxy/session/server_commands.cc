@@ -2,18 +2,18 @@
 
 #include <fmt/format.h>
 #include <fnmatch.h>
-#include <strings.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cctype>
 #include <vector>
 
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/reply_cursor.h"
 #include "proxy/route/info_merge.h"
 #include "proxy/session/all_nodes.h"
+#include "proxy/session/arguments.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/sessions.h"
 
@@ -26,6 +26,16 @@ using resp::ReplyWriter;
 
 void refuse(ClientSession& session, const Request& request, std::string_view why) {
   session.reply_error(resp::errors::not_supported(request.spec->name, why));
+}
+
+// Redis's text for subcommands whose arity in COMMAND is looser than what they take.
+void refuse_subcommand(ClientSession& session, const Request& request) {
+  std::string_view name = request.spec->name;
+  std::string container(name.substr(0, name.find('|')));
+  for (char& c : container) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  session.reply_error(
+      fmt::format("ERR unknown subcommand or wrong number of arguments for '{}'. Try {} HELP.",
+                  request.args[1], container));
 }
 
 void reply_help(ClientSession& session, std::initializer_list<std::string_view> lines) {
@@ -48,6 +58,10 @@ std::string_view state_text(NodeState state) {
       return "refused";
   }
   return "unknown";
+}
+
+std::string redis_version(const RoutingTable& table) {
+  return table.redis_version.empty() ? "7.0.15" : table.redis_version;
 }
 
 std::string lower(std::string_view text) {
@@ -81,7 +95,7 @@ class InfoGather final : public AllNodesGather {
     const RoutingTable& table = asked();
     route::ProxyFacts facts;
     facts.slotproxy_version = SLOTPROXY_VERSION;
-    facts.redis_version = table.redis_version.empty() ? "7.0.15" : table.redis_version;
+    facts.redis_version = redis_version(table);
     facts.cluster_mode = client.is_redirect() || table.forward_cluster;
     facts.process_id = static_cast<std::uint64_t>(::getpid());
     facts.uptime_seconds = client.core().now_ms() / 1000 - client.core().started_ms / 1000;
@@ -120,47 +134,128 @@ class InfoGather final : public AllNodesGather {
 };
 
 struct Setting {
-  std::string_view name;
+  std::string name;
   std::string value;
+  std::string_view field = {};  // Of INFO, when the nodes are to say it.
 };
+
+// The host of the listener, without the brackets that a port behind an IPv6 address calls for.
+std::string bound_host(const ListenerFacts& listener) {
+  if (!listener.is_tcp) return {};
+  std::string host = listener.address.substr(0, listener.address.rfind(':'));
+  return host.starts_with('[') ? host.substr(1, host.size() - 2) : host;
+}
 
 // What clients and tools ask CONFIG GET for, answered for the proxy as a whole.
 std::vector<Setting> settings(const ClientSession& session) {
   const conf::Limits& limits = session.table().limits;
   return {
       {"appendonly", "no"},
-      {"bind", session.listener().address.substr(0, session.listener().address.rfind(':'))},
+      {"bind", bound_host(session.listener())},
       {"cluster-enabled", session.is_redirect() || session.table().forward_cluster ? "yes" : "no"},
       {"databases", "1"},
+      {"latency-monitor-threshold", "0"},
       {"maxclients", std::to_string(limits.clients)},
-      {"maxmemory", "0"},
-      {"maxmemory-policy", "noeviction"},
+      {"maxmemory", "", "maxmemory"},
+      {"maxmemory-policy", "", "maxmemory_policy"},
+      {"notify-keyspace-events", ""},
       {"port", std::to_string(session.listener().port)},
       {"proto-max-bulk-len", std::to_string(limits.bulk)},
       {"replica-read-only", "yes"},
       {"save", ""},
       {"slave-read-only", "yes"},
+      {"slowlog-log-slower-than", "-1"},
+      {"slowlog-max-len", "0"},
       {"tcp-keepalive", "300"},
-      {"timeout", "0"}};
+      {"timeout", "0"},
+      {"unixsocket", session.listener().is_tcp ? "" : session.listener().address}};
 }
 
-void config_get(ClientSession& session, const Request& request) {
-  std::vector<Setting> found;
+// A name without wildcards comes back as it was spelled.
+std::vector<Setting> chosen_settings(const ClientSession& session, resp::Args patterns) {
+  std::vector<Setting> chosen;
   for (Setting& setting : settings(session)) {
-    bool wanted =
-        std::any_of(request.args.begin() + 2, request.args.end(), [&](std::string_view pattern) {
-          return ::fnmatch(lower(pattern).c_str(), std::string(setting.name).c_str(), 0) == 0;
-        });
-    if (wanted) found.push_back(std::move(setting));
+    for (std::string_view pattern : patterns) {
+      bool is_glob = pattern.find_first_of("*?[") != std::string_view::npos;
+      bool matches = is_glob ? ::fnmatch(lower(pattern).c_str(), setting.name.c_str(), 0) == 0
+                             : is_word(pattern, setting.name);
+      if (!matches) continue;
+      if (!is_glob) setting.name = std::string(pattern);
+      chosen.push_back(std::move(setting));
+      break;
+    }
   }
-  std::string out;
-  ReplyWriter writer(out, session.resp3());
-  writer.map(found.size());
-  for (const Setting& setting : found) {
+  return chosen;
+}
+
+void write_settings(std::string& out, bool resp3, const std::vector<Setting>& settings) {
+  ReplyWriter writer(out, resp3);
+  writer.map(settings.size());
+  for (const Setting& setting : settings) {
     writer.bulk(setting.name);
     writer.bulk(setting.value);
   }
+}
+
+std::string field_of(std::string_view info, std::string_view name) {
+  std::string start = fmt::format("\r\n{}:", name);
+  std::size_t at = info.find(start);
+  if (at == std::string_view::npos) return {};
+  info.remove_prefix(at + start.size());
+  return std::string(info.substr(0, info.find("\r\n")));
+}
+
+// Settings that the nodes decide, merged as INFO does, so that both say the same.
+class SettingsGather final : public AllNodesGather {
+ public:
+  SettingsGather(ClientSession& session, std::vector<Setting> settings)
+      : AllNodesGather(session), settings_(std::move(settings)) {}
+
+  void start() {
+    std::string bytes;
+    resp::append_request(bytes, {"INFO", "memory"});
+    ask_all(NodesMeant::Every, bytes);
+    sent_all();
+  }
+
+ private:
+  bool finish(std::string& out) override {
+    std::vector<route::NodeInfo> nodes(fragments().size());
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      nodes[i].info = resp::ReplyCursor(fragments()[i].reply).read_bulk();
+    std::string info = route::merge_info({}, nodes, {"memory"});
+    for (Setting& setting : settings_) {
+      if (!setting.field.empty()) setting.value = field_of(info, setting.field);
+    }
+    write_settings(out, resp3(), settings_);
+    return true;
+  }
+
+  std::vector<Setting> settings_;
+};
+
+void config_get(ClientSession& session, const Request& request) {
+  std::vector<Setting> chosen = chosen_settings(session, request.args.subspan(2));
+  bool nodes_decide =
+      std::ranges::any_of(chosen, [](const Setting& each) { return !each.field.empty(); });
+  if (nodes_decide) return (new SettingsGather(session, std::move(chosen)))->start();
+  std::string out;
+  write_settings(out, session.resp3(), chosen);
   session.reply(out);
+}
+
+void slowlog_get(ClientSession& session, const Request& request) {
+  if (request.args.size() > 3) return refuse_subcommand(session, request);
+  if (request.args.size() == 3 && integer_of(request.args[2]).value_or(-2) < -1)
+    return session.reply_error("ERR count should be greater than or equal to -1");
+  session.reply("*0\r\n");
+}
+
+void acl_log(ClientSession& session, const Request& request) {
+  if (request.args.size() > 3) return refuse_subcommand(session, request);
+  if (request.args.size() == 2 || integer_of(request.args[2])) return session.reply("*0\r\n");
+  if (is_word(request.args[2], "reset")) return session.reply("+OK\r\n");
+  session.reply_error(resp::errors::kNotInteger);
 }
 
 void acl_getuser(ClientSession& session, const Request& request) {
@@ -201,10 +296,10 @@ void command_config(ClientSession& session, const Request& request) {
     case CommandId::ConfigGet:
       return config_get(session, request);
     case CommandId::ConfigHelp:
-      return reply_help(session,
-                        {"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-                         "GET <pattern>", "    Return what the proxy answers for the nodes as one.",
-                         "HELP", "    Print this help."});
+      return reply_help(session, {"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+                                  "GET <pattern>",
+                                  "    Return what the proxy answers for the nodes as one server.",
+                                  "HELP", "    Print this help."});
     default:
       return refuse(
           session, request,
@@ -240,8 +335,9 @@ void command_latency(ClientSession& session, const Request& request) {
                         {"LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
                          "DOCTOR, HISTOGRAM, HISTORY, LATEST, RESET",
                          "    Answered empty: ask the nodes.", "HELP", "    Print this help."});
-    default:
-      return refuse(session, request, "the proxy keeps no latency history; ask the nodes");
+    default:  // GRAPH
+      return session.reply_error(
+          fmt::format("ERR No samples available for event '{}'", request.args[2]));
   }
   session.reply(out);
 }
@@ -250,15 +346,22 @@ void command_lolwut(ClientSession& session, const Request&) {
   std::string out;
   ReplyWriter(out, session.resp3())
       .verbatim("slotproxy " SLOTPROXY_VERSION ", in front of Redis ver. " +
-                session.table().redis_version + "\n");
+                redis_version(session.table()) + "\n");
   session.reply(out);
 }
 
 void command_module(ClientSession& session, const Request& request) {
-  if (request.spec->id != CommandId::ModuleList) {
-    return refuse(session, request, "modules are loaded at the nodes themselves");
+  switch (request.spec->id) {
+    case CommandId::ModuleList:
+      return session.reply("*0\r\n");
+    case CommandId::ModuleHelp:
+      return reply_help(session,
+                        {"MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "LIST",
+                         "    Answered empty: modules are loaded at the nodes themselves.", "HELP",
+                         "    Print this help."});
+    default:
+      return refuse(session, request, "modules are loaded at the nodes themselves");
   }
-  session.reply("*0\r\n");
 }
 
 void command_role(ClientSession& session, const Request&) {
@@ -274,7 +377,7 @@ void command_role(ClientSession& session, const Request&) {
 void command_slowlog(ClientSession& session, const Request& request) {
   switch (request.spec->id) {
     case CommandId::SlowlogGet:
-      return session.reply("*0\r\n");
+      return slowlog_get(session, request);
     case CommandId::SlowlogLen:
       return session.reply(":0\r\n");
     case CommandId::SlowlogReset:
@@ -321,7 +424,7 @@ void command_acl(ClientSession& session, const Request& request) {
     case CommandId::AclHelp:
       return command_command(session, request);  // The same at any node, and changes nothing.
     case CommandId::AclLog:
-      return session.reply("*0\r\n");
+      return acl_log(session, request);
     default:
       return refuse(session, request, "clients log in as the YAML's listen.password says");
   }
