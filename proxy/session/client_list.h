@@ -1,4 +1,5 @@
-// CLIENT LIST's lines and CLIENT KILL's filters. Pure. Format: https://redis.io/commands/client-list/
+// CLIENT LIST's lines and CLIENT KILL's filters. Pure.
+// Format: https://redis.io/commands/client-list/
 #pragma once
 
 #include <cstdint>

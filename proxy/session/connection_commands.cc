@@ -1,5 +1,5 @@
-// Commands about the connection itself: who the client is, how it wants its replies. Answered here, since nodes only
-// know the connections that all sessions share.
+// Commands about the connection itself: who the client is, how it wants its replies. Answered
+// here, since nodes only know the connections that all sessions share.
 
 #include <openssl/crypto.h>
 #include <sys/socket.h>
