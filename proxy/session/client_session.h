@@ -98,7 +98,6 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] bool is_authenticated() const { return authenticated_; }
   void set_authenticated(bool yes);
   [[nodiscard]] ReplyMode reply_mode() const { return reply_mode_; }
-  [[nodiscard]] ReplyMode reply_mode() const { return reply_mode_; }
   void set_reply_mode(ReplyMode mode) { reply_mode_ = mode; }
   void set_asking() { asking_ = true; }
   void reset();  // RESET: as on connect.
