@@ -1,4 +1,5 @@
-// DevCluster: what `slotproxy --dev [N]` runs on: stock redis-servers of its own in a scratch folder.
+// DevCluster: what `slotproxy --dev [N]` runs on: stock redis-servers of its own in a scratch
+// folder.
 //
 // Thread:  start() blocks (bounded); call it on the main thread, before the loops run. The
 //          redis-servers are tied to that thread's life: when it ends, by kill -9 too, so do they.

@@ -1,4 +1,5 @@
-// slotproxy: command line and start. Exit codes: 0 ended as asked, 1 failed at run time, 2 bad usage or configuration.
+// slotproxy: command line and start. Exit codes: 0 ended as asked, 1 failed at run time, 2 bad
+// usage or configuration.
 
 #include <signal.h>
 #include <spdlog/spdlog.h>

@@ -164,7 +164,8 @@ slots::Status Proxy::record_places() {
   return state.places == before ? slots::Status{} : store_->commit(state);
 }
 
-// Every address is bound once without SO_REUSEPORT first, so that a second proxy is told instead of sharing the port.
+// Every address is bound once without SO_REUSEPORT first, so that a second proxy is told instead of
+// sharing the port.
 slots::Status Proxy::open_listeners() {
   listeners_.resize(worker_count(*config_));
   auto add = [&](const conf::Address& address, const std::string& node) -> slots::Status {
@@ -222,7 +223,7 @@ slots::Status Proxy::open_workers() {
 
 std::vector<std::string> Proxy::drift() const { return conf::drift(*config_, *table_->map); }
 
-// --- the control loop ------------------------------------------------------------------------------------------------
+// --- the control loop
 
 int Proxy::run(std::function<void()> on_ready) {
   on_ready_ = std::move(on_ready);
@@ -364,7 +365,7 @@ std::uint64_t Proxy::total_requests() const {
   return total;
 }
 
-// --- strays ----------------------------------------------------------------------------------------------------------
+// --- strays
 
 void Proxy::warn_of_strays() {
   count_strays(true, 0, [](slots::Result<std::vector<control::NodeStrayCount>> counts) {
@@ -405,7 +406,7 @@ void Proxy::count_strays(
                                    sample_only, names_max, std::move(ended));
 }
 
-// --- admin -------------------------------------------------------------------------------------------------------------
+// --- admin
 
 control::AdminSnapshot Proxy::snapshot() {
   control::AdminSnapshot snapshot;
@@ -449,7 +450,7 @@ void Proxy::reload(std::function<void(slots::Result<std::vector<std::string>>)> 
   done(change.notes);
 }
 
-// --- the end -----------------------------------------------------------------------------------------------------------
+// --- the end
 
 void Proxy::on_signal(int number) {
   if (number == SIGHUP) {

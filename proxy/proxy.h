@@ -1,8 +1,10 @@
 // Proxy: the daemon. Owns the state, the control loop with all that runs on it, and the workers.
 //
 // Thread:  open(), run() and the destructor: the main thread, which is the control thread.
-// Order:   open() takes the state directory and every address, or says why it can't; run() verifies the nodes, starts
-//          the workers, calls `on_ready`, and returns the exit code when the proxy has ended (SIGTERM, SIGINT).
+// Order:   open() takes the state directory and every address, or says why it can't; run() verifies
+// the nodes, starts
+//          the workers, calls `on_ready`, and returns the exit code when the proxy has ended
+//          (SIGTERM, SIGINT).
 #pragma once
 
 #include <uv.h>

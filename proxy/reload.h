@@ -1,7 +1,8 @@
 // plan_reload(): what of a changed configuration file can take effect without a restart. Pure.
 //
-// Limits, timeouts, the log level, passwords and the nodes' addresses can. What listens, how many workers there are and
-// where the state is can't. Nodes, weights and slots are ownership: they only change by a plan, and show as drift.
+// Limits, timeouts, the log level, passwords and the nodes' addresses can. What listens, how many
+// workers there are and where the state is can't. Nodes, weights and slots are ownership: they only
+// change by a plan, and show as drift.
 #pragma once
 
 #include <string>

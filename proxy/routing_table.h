@@ -1,7 +1,8 @@
 // RoutingTable: everything a worker needs to route, as one immutable snapshot.
 //
-// The control thread makes a new one whenever the map, a node's state, an address or a limit changes, and posts it to
-// every worker. A worker keeps the snapshot it applied last; nothing in it changes afterwards.
+// The control thread makes a new one whenever the map, a node's state, an address or a limit
+// changes, and posts it to every worker. A worker keeps the snapshot it applied last; nothing in it
+// changes afterwards.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +60,9 @@ struct RoutingTable {
   std::string redis_version;  // Of the nodes; empty until one was verified.
 };
 
-// The next snapshot's beginning: nodes in the map's order with what the configuration says of them; states, identities
-// and whatever else only `before` (may be null) knows are kept. `commands` and the version are the caller's to set.
+// The next snapshot's beginning: nodes in the map's order with what the configuration says of them;
+// states, identities and whatever else only `before` (may be null) knows are kept. `commands` and
+// the version are the caller's to set.
 [[nodiscard]] std::shared_ptr<RoutingTable> make_routing_table(
     const conf::Config& config, std::shared_ptr<const slots::SlotMap> map,
     const RoutingTable* before);

@@ -19,8 +19,8 @@ namespace proxy {
 
 class StrayCount {
  public:
-  // `done` is called once, maybe from inside one of the nodes' completions (so not the place to destroy this), and never
-  // from inside the constructor.
+  // `done` is called once, maybe from inside one of the nodes' completions (so not the place to
+  // destroy this), and never from inside the constructor.
   StrayCount(uv_loop_t* loop, std::shared_ptr<const RoutingTable> table,
              const std::string& client_name, bool sample_only, std::size_t names_max,
              std::function<void(std::vector<control::NodeStrayCount>)> done);

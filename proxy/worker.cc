@@ -52,7 +52,8 @@ void Worker::open(const std::vector<WorkerListener>& listeners) {
   backends_->install(nullptr);
   sessions_ = std::make_unique<session::Sessions>(core_, *this, *options_.counts, options_.count);
 
-  // What a turn produced leaves before the loop sleeps: behind the events that made it, and behind timers.
+  // What a turn produced leaves before the loop sleeps: behind the events that made it, and behind
+  // timers.
   uv_prepare_init(&loop_, &before_sleep_);
   uv_check_init(&loop_, &after_events_);
   before_sleep_.data = after_events_.data = ticker_.data = this;

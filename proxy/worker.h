@@ -1,6 +1,8 @@
-// Worker: one thread, one loop, its listeners, its sessions, its connections to nodes, its snapshot.
+// Worker: one thread, one loop, its listeners, its sessions, its connections to nodes, its
+// snapshot.
 //
-// Thread:  the constructor, listen(), start(), post() and join() are the control thread's; everything else runs on the
+// Thread:  the constructor, listen(), start(), post() and join() are the control thread's;
+// everything else runs on the
 //          worker's own thread, reached through post().
 // Owns:    its thread and everything on it.
 #pragma once
@@ -50,7 +52,8 @@ class Worker final : public session::OtherWorkers {
   void post(std::function<void(Worker&)> work);
   // The worker routes by the new snapshot once `applied` runs (on the worker's thread).
   void install(std::shared_ptr<const RoutingTable> table, std::function<void()> applied);
-  // Stops accepting, ends sessions at reply boundaries; `drained` runs on the worker's thread when none is left.
+  // Stops accepting, ends sessions at reply boundaries; `drained` runs on the worker's thread when
+  // none is left.
   void drain(std::function<void()> drained);
   // Ends everything at once and joins the thread.
   void stop();
@@ -83,7 +86,8 @@ class Worker final : public session::OtherWorkers {
   std::vector<std::unique_ptr<net::Listener>> listeners_;
   std::vector<std::shared_ptr<session::ListenerFacts>> listener_facts_;
   std::function<void()> drained_;
-  // Questions of this worker that are not answered yet: what waits for them must outlive its sessions.
+  // Questions of this worker that are not answered yet: what waits for them must outlive its
+  // sessions.
   std::vector<std::shared_ptr<void>> open_questions_;
   std::size_t next_worker_ = 0;  // Whose turn it is to get a handed-over descriptor.
   std::uint64_t ticks_ = 0;

@@ -1,4 +1,5 @@
-// WorkerCore: what everything on one worker's thread shares: loop, buffers, tickets, the snapshot, counters.
+// WorkerCore: what everything on one worker's thread shares: loop, buffers, tickets, the snapshot,
+// counters.
 //
 // Thread:  the worker's. Only the counters may be read by others.
 #pragma once
@@ -83,8 +84,8 @@ struct WorkerCore {
   session::ScriptCache* scripts = nullptr;  // Shared by all workers.
   resp::FrameState frame;                   // Scratch of whoever parses now.
   std::string scratch;  // Scratch for a reply or a request being built; never held across calls.
-  // To be flushed at the turn's end. Requests leave before replies: a client that has its answer finds that what it
-  // asked along with it is on its way too.
+  // To be flushed at the turn's end. Requests leave before replies: a client that has its answer
+  // finds that what it asked along with it is on its way too.
   std::vector<Flushable*> dirty_connections;
   std::vector<Flushable*> dirty_sessions;
   std::vector<std::unique_ptr<net::Socket>>

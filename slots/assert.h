@@ -1,4 +1,5 @@
-// SP_ASSERT: a broken invariant ends the process, in release builds too. Never for input of any kind.
+// SP_ASSERT: a broken invariant ends the process, in release builds too. Never for input of any
+// kind.
 #pragma once
 
 #include <cstdio>

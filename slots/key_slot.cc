@@ -53,8 +53,8 @@ unsigned crc16(const unsigned char* at, std::size_t size) {
   return crc;
 }
 
-// Whether there is a '{' at all: most keys have none, and are short enough that eight bytes at a time
-// beat a call of memchr.
+// Whether there is a '{' at all: most keys have none, and are short enough that eight bytes at a
+// time beat a call of memchr.
 bool has_brace(std::string_view key) {
   constexpr std::uint64_t kOnes = 0x0101010101010101ULL;
   constexpr std::uint64_t kHighs = 0x8080808080808080ULL;

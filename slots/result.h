@@ -1,6 +1,7 @@
 // Result<T>, Status and Error: how anything in this project fails.
 //
-// Bad input (a client, a node, a file, an operator) becomes an Error; a broken invariant is an SP_ASSERT.
+// Bad input (a client, a node, a file, an operator) becomes an Error; a broken invariant is an
+// SP_ASSERT.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 namespace slots {
 
 enum class Errc : std::uint8_t {
-  InvalidArgument,  // Text or a value that breaks a rule; the message says which and what would be right.
+  InvalidArgument,  // Text or a value that breaks a rule; the message says which and what would be
+                    // right.
   NotFound,
   AlreadyExists,
   Conflict,     // True once, not any more: a stale epoch, a lock held by another process.

@@ -49,8 +49,8 @@ class SlotSet {
   std::bitset<kSlotCount> bits_;
 };
 
-// Ranges and single slots parted by commas, blanks around them allowed; "" is the empty set. A slot named twice is
-// an error: it is a slip of the pen far more often than an intention.
+// Ranges and single slots parted by commas, blanks around them allowed; "" is the empty set. A slot
+// named twice is an error: it is a slip of the pen far more often than an intention.
 [[nodiscard]] Result<SlotSet> parse_slot_set(std::string_view text);
 [[nodiscard]] std::string to_string(const SlotSet& set);  // "" for the empty set.
 

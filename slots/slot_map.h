@@ -32,7 +32,8 @@ struct Node {
 // Whether the name and the weight keep their rules. Errors: InvalidArgument, naming the node.
 [[nodiscard]] Status check_node(const Node& node);
 
-// 40 hex digits that cluster clients see as the node's id: fixed across restarts, derived from cluster and node name.
+// 40 hex digits that cluster clients see as the node's id: fixed across restarts, derived from
+// cluster and node name.
 [[nodiscard]] std::string node_id_of(std::string_view cluster, std::string_view node_name);
 
 struct AssignSlots {

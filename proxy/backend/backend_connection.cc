@@ -66,7 +66,8 @@ void BackendConnection::connect() {
 
 void BackendConnection::start_connecting(std::vector<net::SocketAddress> addresses) {
   addresses_ = std::move(addresses);
-  // A refused connection is known at once on loopback; being told of it from inside submit() would surprise callers.
+  // A refused connection is known at once on loopback; being told of it from inside submit() would
+  // surprise callers.
   state_ = State::Connecting;
   if (addresses_.empty()) return;
   const net::SocketAddress& address = addresses_[address_next_++];

@@ -1,12 +1,14 @@
 // BackendConnection: one connection of a worker to a node; many sessions share it.
 //
-// Requests leave in the order of submit(), replies come back in that order, each pops the oldest ticket.
-// A connection greets the node first (AUTH, HELLO 3, CLIENT SETNAME) and checks that it is the right server (identity
-// key, ROLE); requests wait until then, so a wrong server never gets one.
+// Requests leave in the order of submit(), replies come back in that order, each pops the oldest
+// ticket. A connection greets the node first (AUTH, HELLO 3, CLIENT SETNAME) and checks that it is
+// the right server (identity key, ROLE); requests wait until then, so a wrong server never gets
+// one.
 //
 // Thread:  one worker's.
 // Owns:    its tickets (see ticket.h). NodeBackend owns the connection.
-// Errors:  a lost connection tells every ticket: a request of which nothing was written is given back to NodeBackend to
+// Errors:  a lost connection tells every ticket: a request of which nothing was written is given
+// back to NodeBackend to
 //          be sent again; any other is lost with "outcome unknown".
 #pragma once
 
@@ -77,15 +79,16 @@ class BackendConnection final : public net::Socket, public Flushable {
   void fail(const std::string& why);
   void flush() override;
 
-  // A reply above limits.stream_reply waits for its reader: see ClientSession. Reading goes on once there is room, or
-  // the session has left.
+  // A reply above limits.stream_reply waits for its reader: see ClientSession. Reading goes on once
+  // there is room, or the session has left.
   void pause_reading();
   void resume_reading();
   void set_stream_source(StreamSource* source) { stream_source_ = source; }
   // Takes no new requests from now on; ends once its tickets are answered.
   void retire();
 
-  // Frees the connection once libuv and this turn of the loop are through with it; its tickets must be gone.
+  // Frees the connection once libuv and this turn of the loop are through with it; its tickets must
+  // be gone.
   void destroy(std::unique_ptr<BackendConnection> self);
 
   [[nodiscard]] State state() const { return state_; }

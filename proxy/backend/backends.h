@@ -1,8 +1,8 @@
 // NodeBackend: a worker's connections to one node. Backends: all nodes of the snapshot.
 //
-// Per node and protocol version one shared connection carries the requests of all sessions. It is replaced when a reply
-// above limits.stream_reply takes it over. Streamed requests get connections of their own, up to
-// limits.large_connections.
+// Per node and protocol version one shared connection carries the requests of all sessions. It is
+// replaced when a reply above limits.stream_reply takes it over. Streamed requests get connections
+// of their own, up to limits.large_connections.
 //
 // Thread:  one worker's.
 // Owns:    the connections.
@@ -35,12 +35,14 @@ class NodeBackend {
       return &last_error_;
     return nullptr;
   }
-  // The connection for ordinary requests, opened when there is none. Requires unavailable() == null.
+  // The connection for ordinary requests, opened when there is none. Requires unavailable() ==
+  // null.
   BackendConnection* shared(Protocol protocol) {
     BackendConnection* connection = shared_[static_cast<int>(protocol)];
     return connection != nullptr ? connection : open_shared(protocol);
   }
-  // A connection for one streamed request; null: limits.large_connections are in use. It comes back by itself.
+  // A connection for one streamed request; null: limits.large_connections are in use. It comes back
+  // by itself.
   BackendConnection* take_large(Protocol protocol, StreamSource* source);
   // How many shared connections there have been: each may lead to a server that was restarted.
   [[nodiscard]] std::uint64_t connections_opened() const { return connections_opened_; }

@@ -1,10 +1,12 @@
-// Ticket: one request's place in a backend connection's queue, and its reply's place in a session's order.
+// Ticket: one request's place in a backend connection's queue, and its reply's place in a session's
+// order.
 //
-// Every reply of a node pops exactly one ticket. A client that vanishes leaves its tickets without an owner: their
-// replies are read and dropped, so nobody else ever gets them.
+// Every reply of a node pops exactly one ticket. A client that vanishes leaves its tickets without
+// an owner: their replies are read and dropped, so nobody else ever gets them.
 //
 // Thread:  one worker's.
-// Owns:    a ticket belongs to its connection from submit() until on_reply() or on_lost(), then to its owner, who gives
+// Owns:    a ticket belongs to its connection from submit() until on_reply() or on_lost(), then to
+// its owner, who gives
 //          it back to the pool. A ticket without an owner is the connection's to free.
 #pragma once
 
@@ -30,15 +32,16 @@ class TicketOwner {
   virtual void on_reply(Ticket* ticket, const char* bytes, std::size_t count) = 0;
   // No reply will come. `error`: a whole error reply, '-' and CRLF included.
   virtual void on_lost(Ticket* ticket, std::string_view error) = 0;
-  // The ticket's connection takes no new requests; later ones of the same client must wait for this reply, else they
-  // could overtake it on another connection.
+  // The ticket's connection takes no new requests; later ones of the same client must wait for this
+  // reply, else they could overtake it on another connection.
   virtual void on_retiring(Ticket* ticket) = 0;
 
  protected:
   ~TicketOwner() = default;
 };
 
-// What fills a place in a session's order other than a node's reply (a merge, an answer from another thread).
+// What fills a place in a session's order other than a node's reply (a merge, an answer from
+// another thread).
 class PendingReply {
  public:
   virtual void abandon() = 0;  // The session is gone: the place may not be touched any more.

@@ -10,8 +10,8 @@
 //            u32 nodes · for each: text name, u64 weight (bits of the double)
 //            u32 runs · for each: u16 first slot, u16 last slot, u16 node  (ascending, maximal, all
 //            of 0-16383) u32 identities · for each: text node name, text identity  (ascending by
-//            name) u32 places · for each: text node name, text address, text endpoint, text announced
-//            (ascending by name)
+//            name) u32 places · for each: text node name, text address, text endpoint, text
+//            announced (ascending by name)
 //   text     u32 bytes · the bytes
 //
 // Why two checksums: a length that can't be trusted would make a damaged record look like the end
@@ -44,8 +44,8 @@ struct ClusterState {
   std::string cluster;
   slots::SlotMap map;
   std::map<std::string, std::string> identities;  // Node name -> the value of its identity key.
-  // Where nodes were when the configuration last named them: a node that owns slots has to be served
-  // after it left the file, until a plan has drained it. Passwords are not kept.
+  // Where nodes were when the configuration last named them: a node that owns slots has to be
+  // served after it left the file, until a plan has drained it. Passwords are not kept.
   std::map<std::string, NodePlace> places = {};
 };
 

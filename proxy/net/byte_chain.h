@@ -1,10 +1,12 @@
 // BlockPool and ByteChain: bytes on their way out, in pooled blocks.
 //
-// Buffers belong to the loop, not to the connection: a chain that runs empty gives its blocks back at once, so an idle
-// connection holds none. Bytes are copied into a chain once and leave it through one gathered write.
+// Buffers belong to the loop, not to the connection: a chain that runs empty gives its blocks back
+// at once, so an idle connection holds none. Bytes are copied into a chain once and leave it
+// through one gathered write.
 //
 // Thread:  one worker's, both classes.
-// Owns:    a chain owns its blocks; release() or consume() of everything gives them back. The pool must outlive it.
+// Owns:    a chain owns its blocks; release() or consume() of everything gives them back. The pool
+// must outlive it.
 #pragma once
 
 #include <sys/uio.h>
@@ -55,7 +57,8 @@ class BlockPool {
     ++list.count;
   }
 
-  // Frees half of what stayed unused since the last call; call about once a second. True when something was freed.
+  // Frees half of what stayed unused since the last call; call about once a second. True when
+  // something was freed.
   bool trim();
 
  private:

@@ -1,7 +1,8 @@
 // Listener: a listening socket on a worker's loop.
 //
-// Each worker listens on its own socket of the same address (SO_REUSEPORT), so that the kernel spreads connections. A
-// Unix socket exists once: one worker listens and hands accepted descriptors over.
+// Each worker listens on its own socket of the same address (SO_REUSEPORT), so that the kernel
+// spreads connections. A Unix socket exists once: one worker listens and hands accepted descriptors
+// over.
 //
 // Thread:  one loop's. Owns the descriptor it is given.
 // Limits:  out of descriptors: accepting pauses for kPauseMs, and `on_exhausted` is told.
@@ -22,8 +23,9 @@ namespace proxy::net {
 
 inline constexpr std::uint64_t kAcceptPauseMs = 100;
 
-// Opens a listening descriptor. `shared`: with SO_REUSEPORT; without it a second proxy on the same address is refused.
-// Errors: Conflict "address in use", Unavailable for anything else; both name the address.
+// Opens a listening descriptor. `shared`: with SO_REUSEPORT; without it a second proxy on the same
+// address is refused. Errors: Conflict "address in use", Unavailable for anything else; both name
+// the address.
 [[nodiscard]] slots::Result<int> open_listener(const conf::Address& address, bool shared);
 
 class Listener final : public Socket {

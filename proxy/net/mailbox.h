@@ -1,7 +1,8 @@
 // Mailbox: work handed to a loop by other threads.
 //
-// Thread:  post() from any; the work runs on the loop's thread, in posting order. Never used per command.
-// Lifetime: open() on the loop's thread before anybody posts; close() there too; what is posted later is dropped.
+// Thread:  post() from any; the work runs on the loop's thread, in posting order. Never used per
+// command. Lifetime: open() on the loop's thread before anybody posts; close() there too; what is
+// posted later is dropped.
 #pragma once
 
 #include <uv.h>

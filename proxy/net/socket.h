@@ -1,10 +1,12 @@
 // Socket: a connected descriptor on a worker's loop, watched by a uv_poll_t.
 //
-// uv_poll_t rather than uv_tcp_t: reads go into the worker's one read buffer and writes leave gathered from a chain, so
-// libuv's stream queues would only add work (about 1,000 instructions per request) and memory (90 bytes a connection).
+// uv_poll_t rather than uv_tcp_t: reads go into the worker's one read buffer and writes leave
+// gathered from a chain, so libuv's stream queues would only add work (about 1,000 instructions per
+// request) and memory (90 bytes a connection).
 //
 // Thread:     one loop's.
-// Lifetime:   open() once; close() stops everything at once and gives the object to `Retired`, which destroys it when
+// Lifetime:   open() once; close() stops everything at once and gives the object to `Retired`,
+// which destroys it when
 //             libuv has let go of the handle. Nothing is called on a closed socket.
 #pragma once
 
@@ -42,7 +44,8 @@ class Socket {
  protected:
   // Takes the (non-blocking) descriptor over.
   void open(uv_loop_t* loop, int descriptor);
-  // Ends the connection; `self` must own this object, which is destroyed after libuv's close callback.
+  // Ends the connection; `self` must own this object, which is destroyed after libuv's close
+  // callback.
   void close(std::unique_ptr<Socket> self);
 
   void watch(bool readable, bool writable);
@@ -50,10 +53,12 @@ class Socket {
 
   IoResult read_some(char* bytes, std::size_t capacity);
   IoResult write_some(const char* bytes, std::size_t count);
-  // Writes as much of the chain as the kernel takes now and consumes it. WouldBlock: something is left.
+  // Writes as much of the chain as the kernel takes now and consumes it. WouldBlock: something is
+  // left.
   IoResult write_chain(BlockPool& pool, ByteChain& chain);
 
-  // The descriptor is ready; exactly one call per loop turn. `broken`: poll reported an error on it.
+  // The descriptor is ready; exactly one call per loop turn. `broken`: poll reported an error on
+  // it.
   virtual void on_ready(bool readable, bool writable, bool broken) = 0;
 
  private:

@@ -1,8 +1,8 @@
 // ReplyParser: finds where a node's reply ends, in RESP2 and RESP3, without building anything.
 //
-// It keeps its place between reads (a header may be cut anywhere), so the bytes themselves can be passed on as they
-// come. Nesting is a count of values still to come, not a stack: depth costs nothing and can't overflow anything.
-// Protocol: https://redis.io/docs/reference/protocol-spec/
+// It keeps its place between reads (a header may be cut anywhere), so the bytes themselves can be
+// passed on as they come. Nesting is a count of values still to come, not a stack: depth costs
+// nothing and can't overflow anything. Protocol: https://redis.io/docs/reference/protocol-spec/
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,9 @@ namespace proxy::resp {
 
 class ReplyParser {
  public:
-  // Goes on in [p, end). Returns the place behind the reply that is under way, or null when all bytes belong to it and
-  // more must come; check failed() then. After an end the next call begins the next reply.
+  // Goes on in [p, end). Returns the place behind the reply that is under way, or null when all
+  // bytes belong to it and more must come; check failed() then. After an end the next call begins
+  // the next reply.
   const char* next(const char* p, const char* end) {
     if (!inside_) [[likely]] {
       if (const char* reply_end = whole_bulk(p, end)) [[likely]]
@@ -25,7 +26,8 @@ class ReplyParser {
   [[nodiscard]] bool failed() const { return failed_; }
   // Whether a reply is under way: begun and not ended.
   [[nodiscard]] bool is_inside() const { return inside_; }
-  // First byte of the reply that is under way or ended last: '-' is an error, '>' a push (no reply to a request).
+  // First byte of the reply that is under way or ended last: '-' is an error, '>' a push (no reply
+  // to a request).
   [[nodiscard]] char type() const { return type_; }
 
  private:

@@ -1,6 +1,7 @@
 // ReplyWriter: the replies that the proxy itself says, in the client's protocol version.
 //
-// Every error that is the proxy's own is named here once, with Redis's leading word where clients look at it.
+// Every error that is the proxy's own is named here once, with Redis's leading word where clients
+// look at it.
 #pragma once
 
 #include <cstdint>

@@ -123,7 +123,8 @@ FrameOutcome read_bulk_header(FrameState& frame, const char*& p, const char* end
   return FrameOutcome::Complete;
 }
 
-// An argument that lies there whole, its header of one to three digits: nearly all of them. False: anything else.
+// An argument that lies there whole, its header of one to three digits: nearly all of them. False:
+// anything else.
 [[gnu::always_inline]] inline bool take_whole_argument(FrameState& frame, const char*& p,
                                                        const char* end,
                                                        const RequestLimits& limits) {

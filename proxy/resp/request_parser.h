@@ -1,10 +1,12 @@
-// RequestParser: frames one request of a client: a RESP array of bulk strings, or an inline command.
+// RequestParser: frames one request of a client: a RESP array of bulk strings, or an inline
+// command.
 //
-// Resumable: a frame that is not complete keeps its FrameState, so that a frame that arrives byte by byte costs no more
-// than one that arrives whole. Views point into the caller's bytes; rebase() moves them when those bytes move.
-// Limits and texts are those of networking.c in Redis 7.0 (processMultibulkBuffer, processInlineBuffer), with one
-// difference: line ends must be CRLF everywhere, since the bytes are forwarded as received on a shared connection and
-// must mean the same to any node.
+// Resumable: a frame that is not complete keeps its FrameState, so that a frame that arrives byte
+// by byte costs no more than one that arrives whole. Views point into the caller's bytes; rebase()
+// moves them when those bytes move. Limits and texts are those of networking.c in Redis 7.0
+// (processMultibulkBuffer, processInlineBuffer), with one difference: line ends must be CRLF
+// everywhere, since the bytes are forwarded as received on a shared connection and must mean the
+// same to any node.
 #pragma once
 
 #include <cstddef>
@@ -42,13 +44,14 @@ struct RequestLimits {
 
 enum class FrameOutcome : std::uint8_t { Complete, NeedMore, Invalid };
 
-// Parses the frame that begins at `bytes`. Complete: frame.args are the arguments (none for an empty array) and
-// frame.position the frame's length. Requires size > 0 and, on a resumed frame, the same leading bytes.
+// Parses the frame that begins at `bytes`. Complete: frame.args are the arguments (none for an
+// empty array) and frame.position the frame's length. Requires size > 0 and, on a resumed frame,
+// the same leading bytes.
 FrameOutcome parse_request(FrameState& frame, const char* bytes, std::size_t size,
                            const RequestLimits& limits);
 
-// An inline command: one line, split as Redis splits it (quotes and escapes). Complete: `words` are its arguments,
-// `consumed` the line's length.
+// An inline command: one line, split as Redis splits it (quotes and escapes). Complete: `words` are
+// its arguments, `consumed` the line's length.
 FrameOutcome parse_inline(const char* bytes, std::size_t size, std::vector<std::string>& words,
                           std::size_t& consumed, std::string& error);
 

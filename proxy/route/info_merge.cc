@@ -277,7 +277,8 @@ constexpr Field kMemory[] = {
 };
 
 constexpr Field kPersistence[] = {
-    // A node that loads its data makes its slots unavailable, not the proxy: libraries wait while this is 1.
+    // A node that loads its data makes its slots unavailable, not the proxy: libraries wait while
+    // this is 1.
     fixed("loading", "0"),
     fixed("async_loading", "0"),
     {"rdb_changes_since_last_save", Rule::Sum, "0"},

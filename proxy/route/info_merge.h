@@ -1,10 +1,10 @@
 // merge_info(): INFO of the proxy and all its nodes, as from one Redis server.
 //
-// Sections and fields are those of Redis 7.0, in its order (https://redis.io/commands/info/). What clients do shows in
-// the proxy's own figures (connected_clients, total_commands_processed), what data there is in sums over the nodes.
-// Client libraries read all of it as one flat map, so no field appears twice: each node's section, at the end, has
-// fields with the node's place in their names (node0_address).
-// Pure. Lines of a node's INFO that are no field are passed over.
+// Sections and fields are those of Redis 7.0, in its order (https://redis.io/commands/info/). What
+// clients do shows in the proxy's own figures (connected_clients, total_commands_processed), what
+// data there is in sums over the nodes. Client libraries read all of it as one flat map, so no
+// field appears twice: each node's section, at the end, has fields with the node's place in their
+// names (node0_address). Pure. Lines of a node's INFO that are no field are passed over.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ struct NodeInfo {
   std::size_t slots = 0;
 };
 
-// `sections` in lower case, as INFO takes them; none means "default". Unknown ones give nothing. "nodes" is every
-// node's section, which default, all and everything have too.
+// `sections` in lower case, as INFO takes them; none means "default". Unknown ones give nothing.
+// "nodes" is every node's section, which default, all and everything have too.
 [[nodiscard]] std::string merge_info(const ProxyFacts& facts, const std::vector<NodeInfo>& nodes,
                                      const std::vector<std::string>& sections);
 

@@ -44,7 +44,8 @@ SessionNotes& ClientSession::notes() {
   return *notes_;
 }
 
-// Each version has connections of its own: what was asked before must have run before what comes now.
+// Each version has connections of its own: what was asked before must have run before what comes
+// now.
 void ClientSession::set_protocol(backend::Protocol protocol) {
   if (protocol != protocol_ && head_ != nullptr) hold(Hold::Stream);
   protocol_ = protocol;
@@ -60,7 +61,7 @@ void ClientSession::reset() {
   if (notes_) notes_->name.clear();
 }
 
-// --- reading -----------------------------------------------------------------------------------------------------
+// --- reading
 
 void ClientSession::on_ready(bool readable, bool writable, bool broken) {
   if (broken) return close_now();
@@ -192,7 +193,7 @@ void ClientSession::protocol_error(std::string_view text) {
   close_after_replies();
 }
 
-// --- executing ---------------------------------------------------------------------------------------------------
+// --- executing
 
 void ClientSession::execute(resp::Args args, std::string_view bytes) {
   core_.stats.requests.add();
@@ -258,7 +259,7 @@ std::string ClientSession::node_error(slots::NodeIndex node, slots::SlotId slot,
   return resp::errors::node_reply(route.name, route.address.text(), reason, slot);
 }
 
-// --- holding -------------------------------------------------------------------------------------------------------
+// --- holding
 
 void ClientSession::release(Hold reason) {
   if (!is_held_for(reason)) return;
@@ -282,7 +283,7 @@ void ClientSession::watch_now() {
   if (is_open()) watch(!closing_ && !read_stopped_, write_blocked_);
 }
 
-// --- ending --------------------------------------------------------------------------------------------------------
+// --- ending
 
 void ClientSession::close_after_replies() {
   if (closing_) return;

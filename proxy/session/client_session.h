@@ -1,14 +1,18 @@
-// ClientSession: a client's connection. Frames its requests, routes them, and answers in their order.
+// ClientSession: a client's connection. Frames its requests, routes them, and answers in their
+// order.
 //
-//  client        ClientSession           parse_request()    handler / forward()     BackendConnection         node
-//    |--bytes-->  on_ready()  ---------->  frame  -------->  NodeIndex, slot  ---->  submit(ticket)  --bytes-->  |
-//    |            push_ticket()            Request           snapshot's map          tickets, oldest first       |
-//    |<-bytes---  flush(), once a turn <-- on_reply() <----- oldest ticket  <------  ReplyParser       <--bytes-- |
+//  client        ClientSession           parse_request()    handler / forward() BackendConnection
+//  node
+//    |--bytes-->  on_ready()  ---------->  frame  -------->  NodeIndex, slot  ---->  submit(ticket)
+//    --bytes-->  | |            push_ticket()            Request           snapshot's map tickets,
+//    oldest first       |
+//    |<-bytes---  flush(), once a turn <-- on_reply() <----- oldest ticket  <------  ReplyParser
+//    <--bytes-- |
 //
-// Order: every request takes a ticket in the session's list; a reply is sent when its ticket is at the head, and waits
-// in its ticket until then. A session that may not go on (too much in flight, too much unread, a streamed request, a
-// connection that was taken over by a large reply) is held: nothing behind the request overtakes it, and the client is
-// not read from.
+// Order: every request takes a ticket in the session's list; a reply is sent when its ticket is at
+// the head, and waits in its ticket until then. A session that may not go on (too much in flight,
+// too much unread, a streamed request, a connection that was taken over by a large reply) is held:
+// nothing behind the request overtakes it, and the client is not read from.
 //
 // Thread:  one worker's. Sessions own what they allocate; Sessions (sessions.h) owns them.
 #pragma once
@@ -62,8 +66,8 @@ enum class Hold : std::uint8_t {
   Unread = 2,    // limits.unread_replies.
   Stream = 4,    // A streamed request: it waits for its turn, or for its reply.
   Retiring = 8,  // Replies of a connection that takes no new requests.
-  Answer =
-      16,  // An answer that later requests must not overtake (scripts being flushed, CLIENT KILL...).
+  Answer = 16,   // An answer that later requests must not overtake (scripts being flushed, CLIENT
+                 // KILL...).
 };
 
 class ClientSession final : public net::Socket,
@@ -114,7 +118,8 @@ class ClientSession final : public net::Socket,
   void redirect(slots::SlotId slot, slots::NodeIndex owner);  // -MOVED
   // Sends the request of now to a node; bytes are copied before it returns.
   void forward(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes);
-  // A request of the proxy's own ahead of the next one on the same connection; its reply is dropped.
+  // A request of the proxy's own ahead of the next one on the same connection; its reply is
+  // dropped.
   void send_ahead(slots::NodeIndex node, std::string_view bytes);
   // A place in the order that `pending` fills later with fill(); the ticket is the session's.
   backend::Ticket* push_pending(backend::PendingReply* pending);
@@ -135,9 +140,9 @@ class ClientSession final : public net::Socket,
   // --- from the worker ---
   // Goes on with requests that were held; called at the end of the turn.
   void resume();
-  // Whether the client has not taken a byte for `limit_ms`, while there are some, or not sent one of a request that it
-  // has begun. A client that others wait behind (its
-  // large reply fills a connection that they share) gets kStallBeforeOthersMs at most.
+  // Whether the client has not taken a byte for `limit_ms`, while there are some, or not sent one
+  // of a request that it has begun. A client that others wait behind (its large reply fills a
+  // connection that they share) gets kStallBeforeOthersMs at most.
   [[nodiscard]] bool is_stalled(std::uint64_t now_ms, std::uint64_t limit_ms);
   // From Sessions, which let go of it: the last step of close_now().
   void end(std::unique_ptr<ClientSession> self) { close(std::move(self)); }

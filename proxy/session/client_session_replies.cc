@@ -1,4 +1,5 @@
-// ClientSession, the way back: replies in the order of their requests, what is in flight and unread, the flush.
+// ClientSession, the way back: replies in the order of their requests, what is in flight and
+// unread, the flush.
 
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -93,8 +94,9 @@ void ClientSession::fill(backend::Ticket* place, std::string_view reply) {
 
 bool ClientSession::takes_parts(const backend::Ticket&) const { return true; }
 
-// The beginning of a reply waits until it is clear that it is a large one: should the connection be lost before its end,
-// the client gets an error in its place, not half of it and the end of its own connection.
+// The beginning of a reply waits until it is clear that it is a large one: should the connection be
+// lost before its end, the client gets an error in its place, not half of it and the end of its own
+// connection.
 void ClientSession::on_part(backend::Ticket* ticket, const char* bytes, std::size_t count) {
   std::size_t ahead = 0;
   if (ticket == head_ && ticket->reply_bytes > kDirectWrite) {
@@ -146,7 +148,8 @@ void ClientSession::on_lost(backend::Ticket* ticket, std::string_view error) {
   uncount_in_flight(ticket->request_bytes, 0);
   drop_stored(ticket);
   if (ticket->begun) {
-    // A part of the reply is on its way: only the end of the client's connection says that it is none.
+    // A part of the reply is on its way: only the end of the client's connection says that it is
+    // none.
     broken_ = true;
     mark_dirty();
   } else {
@@ -171,7 +174,8 @@ void ClientSession::count_retiring(int change) {
   }
 }
 
-// What a node says about itself is no business of a client's: a cluster node's redirects, the proxy's own password.
+// What a node says about itself is no business of a client's: a cluster node's redirects, the
+// proxy's own password.
 std::string_view ClientSession::own_error(const backend::Ticket& ticket, std::string_view reply,
                                           std::string& scratch) const {
   auto starts = [&](std::string_view text) { return reply.starts_with(text); };
@@ -258,7 +262,8 @@ void ClientSession::emit(const char* bytes, std::size_t count) {
 
 void ClientSession::add_unread(std::size_t count) {
   unread_ += count;
-  // Replies that wait for an earlier one are not flushed, but count among all clients' all the same.
+  // Replies that wait for an earlier one are not flushed, but count among all clients' all the
+  // same.
   if (unread_ > unread_reported_ + kReportBytes) [[unlikely]]
     report_unread();
   if (unread_ > table().limits.unread_replies) [[unlikely]]
@@ -306,7 +311,8 @@ bool ClientSession::is_stalled(std::uint64_t now_ms, std::uint64_t limit_ms) {
       (input_ != nullptr && holds_ == 0) || (stream_ != nullptr && !stream_->skipper.is_done());
   if (owes_bytes && now_ms - last_active_ms_ > limit_ms) return true;
   if (!write_blocked_) return false;
-  // The kernel wakes us only when a third of its buffer is free; a slow reader shows in the bytes still to go.
+  // The kernel wakes us only when a third of its buffer is free; a slow reader shows in the bytes
+  // still to go.
   int unsent = 0;
   if (::ioctl(descriptor(), SIOCOUTQ, &unsent) == 0) {
     if (unsent < unsent_seen_) progress_ms_ = now_ms;

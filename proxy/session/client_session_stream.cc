@@ -1,4 +1,5 @@
-// ClientSession, requests above limits.stream_request: passed on as they arrive, on a connection of their own.
+// ClientSession, requests above limits.stream_request: passed on as they arrive, on a connection of
+// their own.
 
 #include "proxy/resp/command_table.h"
 #include "proxy/session/client_session.h"
@@ -7,8 +8,9 @@
 
 namespace proxy::session {
 
-// The request at `bytes` is larger than limits.stream_request. True: it is on its way (or waits for its turn with
-// consumed == 0); false: its keys are not known yet, or it is no command for one node, and it has to be buffered.
+// The request at `bytes` is larger than limits.stream_request. True: it is on its way (or waits for
+// its turn with consumed == 0); false: its keys are not known yet, or it is no command for one
+// node, and it has to be buffered.
 bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::FrameState& frame,
                                  std::size_t& consumed) {
   if (frame.args.size() < 2 || !is_plain()) return false;

@@ -196,7 +196,8 @@ constexpr std::array<Handler, kHandlersMax> make_handlers() {
   return handlers;
 }
 
-// What a learned command without keys does is unknown; one that administers could change the shared connection.
+// What a learned command without keys does is unknown; one that administers could change the shared
+// connection.
 bool may_go_anywhere(const resp::CommandSpec& spec) {
   return !spec.has(resp::CommandFlag::Admin) && !spec.has(resp::CommandFlag::Blocking) &&
          !spec.has(resp::CommandFlag::PubSub) && !spec.has(resp::CommandFlag::NoMulti);
@@ -210,7 +211,8 @@ void dispatch(ClientSession& session, Request& request, bool) {
   const resp::CommandTable& commands = *session.table().commands;
   const resp::CommandSpec* spec = request.spec;
   if (spec == nullptr) {
-    // A browser that was lured into posting to this port speaks HTTP; Redis hangs up on it too, without a word.
+    // A browser that was lured into posting to this port speaks HTTP; Redis hangs up on it too,
+    // without a word.
     if (is_word(request.args[0], "post") || is_word(request.args[0], "host:"))
       return session.close_after_replies();
     return session.reply_error(resp::unknown_command(request.args));

@@ -1,9 +1,11 @@
 // Commands: which of them the proxy answers, merges or refuses itself, and where the others go.
 //
-// A command without a handler goes to the owner of its keys' slot, byte for byte. Handlers are listed once, in
-// commands.cc; each family of them has a file of its own (connection_commands.cc, keyspace_commands.cc, ...).
+// A command without a handler goes to the owner of its keys' slot, byte for byte. Handlers are
+// listed once, in commands.cc; each family of them has a file of its own (connection_commands.cc,
+// keyspace_commands.cc, ...).
 //
-// Thread:  a worker's. A handler answers its request exactly once: with reply(), forward(), redirect() or a Gather.
+// Thread:  a worker's. A handler answers its request exactly once: with reply(), forward(),
+// redirect() or a Gather.
 #pragma once
 
 #include <array>
@@ -38,14 +40,16 @@ inline bool is_reserved_key(std::string_view key) {
          std::memcmp(key.data(), kReservedPrefix.data(), kReservedPrefix.size()) == 0;
 }
 
-// Everything but the fastest path: unknown commands, arity, AUTH, subcommands, handlers, several keys.
+// Everything but the fastest path: unknown commands, arity, AUTH, subcommands, handlers, several
+// keys.
 void dispatch(ClientSession& session, Request& request, bool asking);
 
-// To the owner of the keys that the command's spec names: CROSSSLOT, MOVED or forwarded. A command without keys goes to
-// the endpoint's node, or to any on the forward port.
+// To the owner of the keys that the command's spec names: CROSSSLOT, MOVED or forwarded. A command
+// without keys goes to the endpoint's node, or to any on the forward port.
 void forward_by_keys(ClientSession& session, const Request& request);
 
-// Some node that can be used now (the endpoint's own on a redirect endpoint); kNoNode: an error was replied.
+// Some node that can be used now (the endpoint's own on a redirect endpoint); kNoNode: an error was
+// replied.
 slots::NodeIndex any_node(ClientSession& session);
 
 // --- the handlers, by file ---

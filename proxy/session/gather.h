@@ -1,10 +1,11 @@
 // Gather: one request of a client that asks several nodes, and the one reply made of their replies.
 //
-// A subclass sends its fragments, says sent_all(), and writes the reply in finish() once the last has answered. It
-// destroys itself then, whether the session still lives or not.
+// A subclass sends its fragments, says sent_all(), and writes the reply in finish() once the last
+// has answered. It destroys itself then, whether the session still lives or not.
 //
 // Thread:  one worker's.
-// Limits:  the replies together hold limits.merged_reply bytes; beyond that they are dropped and is_too_large() says so.
+// Limits:  the replies together hold limits.merged_reply bytes; beyond that they are dropped and
+// is_too_large() says so.
 #pragma once
 
 #include <string>
@@ -20,11 +21,11 @@ class Gather : public backend::TicketOwner, public backend::PendingReply {
   Gather(const Gather&) = delete;
   Gather& operator=(const Gather&) = delete;
 
-  // A request to a node; `bytes` are copied. `slot` is for error texts. A node that can't be used answers at once with
-  // its error.
+  // A request to a node; `bytes` are copied. `slot` is for error texts. A node that can't be used
+  // answers at once with its error.
   void send(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes);
-  // Required once, after the last send() of the beginning; the Gather may be gone when it returns. finish() may send()
-  // more and return false: then it is called again after those.
+  // Required once, after the last send() of the beginning; the Gather may be gone when it returns.
+  // finish() may send() more and return false: then it is called again after those.
   void sent_all();
 
   bool takes_parts(const backend::Ticket&) const final { return true; }
@@ -47,17 +48,19 @@ class Gather : public backend::TicketOwner, public backend::PendingReply {
   explicit Gather(ClientSession& session);
   virtual ~Gather();
 
-  // Writes the reply, RESP, into the empty `out`. False: it sent more fragments instead. Not called for a session that
-  // has left.
+  // Writes the reply, RESP, into the empty `out`. False: it sent more fragments instead. Not called
+  // for a session that has left.
   virtual bool finish(std::string& out) = 0;
 
   [[nodiscard]] const std::vector<Fragment>& fragments() const { return fragments_; }
   [[nodiscard]] bool is_too_large() const { return too_large_; }
   [[nodiscard]] bool resp3() const { return resp3_; }
   [[nodiscard]] ClientSession& session() { return *session_; }
-  // The error of a fragment with the node's name, as a whole RESP error: "-READONLY ... (node inv-bcn, slot 5)".
+  // The error of a fragment with the node's name, as a whole RESP error: "-READONLY ... (node
+  // inv-bcn, slot 5)".
   [[nodiscard]] std::string named_error(const Fragment& fragment) const;
-  // Whether the client has sent requests behind this one: what is done again now would come after them.
+  // Whether the client has sent requests behind this one: what is done again now would come after
+  // them.
   [[nodiscard]] bool has_followers() const { return place_->next_in_session != nullptr; }
   void write_too_large(std::string& out, std::string_view advice) const;
 

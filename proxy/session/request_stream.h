@@ -1,6 +1,7 @@
 // RequestStream: a request above limits.stream_request on its way through, without being kept.
 //
-// Its keys are known from its first arguments; the rest goes to the node as it arrives, on a connection of its own.
+// Its keys are known from its first arguments; the rest goes to the node as it arrives, on a
+// connection of its own.
 //
 // Thread:  one worker's. Owned by its session; the connection is NodeBackend's and may end first.
 #pragma once
@@ -15,11 +16,13 @@ namespace proxy::session {
 // Finds the end of a frame whose beginning was parsed already. Pure.
 class FrameSkipper {
  public:
-  // `args_left` arguments are to come, `bytes_left` bytes of the first of them (its header was read; CRLF included).
+  // `args_left` arguments are to come, `bytes_left` bytes of the first of them (its header was
+  // read; CRLF included).
   FrameSkipper(std::int64_t args_left, std::uint64_t bytes_left)
       : args_left_(args_left), bytes_left_(bytes_left) {}
 
-  // How many of the bytes belong to the frame, up to one that breaks it; check is_done() and failed() then.
+  // How many of the bytes belong to the frame, up to one that breaks it; check is_done() and
+  // failed() then.
   std::size_t take(const char* bytes, std::size_t size);
   [[nodiscard]] bool is_done() const { return args_left_ == 0; }
   [[nodiscard]] bool failed() const { return failed_; }

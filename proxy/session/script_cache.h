@@ -97,7 +97,8 @@ class ScriptCache {
   std::vector<std::unique_ptr<WorkerScripts>> workers_;
 };
 
-// A node as one worker meets it. Behind a new connection there may be a server that has forgotten everything.
+// A node as one worker meets it. Behind a new connection there may be a server that has forgotten
+// everything.
 struct ScriptHost {
   std::string_view name;
   std::uint64_t connections = 0;  // How often the worker has connected to it.

@@ -102,8 +102,9 @@ class EvalshaGather final : public Gather {
     return true;
   }
 
-  // The node has forgotten the script behind the proxy's back. With requests behind this one, doing it again would
-  // change their order: the client gets the NOSCRIPT, which it knows how to repair, and the next one finds it loaded.
+  // The node has forgotten the script behind the proxy's back. With requests behind this one, doing
+  // it again would change their order: the client gets the NOSCRIPT, which it knows how to repair,
+  // and the next one finds it loaded.
 
   bool repair() {
     if (has_followers()) {
@@ -307,9 +308,8 @@ void command_evalsha(ClientSession& session, const Request& request) {
   if (!id || backend.unavailable() != nullptr)
     return session.forward(target->node, target->slot, request.bytes);
   WorkerScripts& scripts = scripts_of(session);
-  backend.shared(
-      session
-          .protocol());  // Opened now, if there is none: what the node was given before is not counted on.
+  backend.shared(session.protocol());  // Opened now, if there is none: what the node was given
+                                       // before is not counted on.
   const ScriptHost host{session.table().nodes[target->node].name, backend.connections_opened()};
   switch (scripts.standing(*id, target->node, host)) {
     case WorkerScripts::Standing::Unknown:

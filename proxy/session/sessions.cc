@@ -57,7 +57,8 @@ void Sessions::remove(ClientSession* session) {
 }
 
 void Sessions::resume_all() {
-  // Sessions that are held again and released meanwhile come behind, in the next round of the same turn.
+  // Sessions that are held again and released meanwhile come behind, in the next round of the same
+  // turn.
   for (std::size_t i = 0; i < resumables_.size(); ++i) {
     ClientSession* session = resumables_[i];
     resumables_[i] = nullptr;
@@ -86,7 +87,8 @@ void Sessions::tick() {
       session.close_now();
     });
   }
-  // A worker with less than its share leaves it to the others, so that not each closes somebody at the same moment.
+  // A worker with less than its share leaves it to the others, so that not each closes somebody at
+  // the same moment.
   std::uint64_t limit_all = core_.table->limits.unread_replies_total;
   while (counts_.unread_bytes.load(std::memory_order_relaxed) > limit_all &&
          core_.stats.unread_bytes.get() > limit_all / workers_ && !sessions_.empty()) {

@@ -2,7 +2,8 @@
 //
 // Thread:  one worker's; OtherWorkers carries questions to the other workers' threads.
 // Owns:    the sessions.
-// Limits:  limits.clients over all workers (a shared counter), limits.unread_replies_total over all workers.
+// Limits:  limits.clients over all workers (a shared counter), limits.unread_replies_total over all
+// workers.
 #pragma once
 
 #include <atomic>
@@ -21,8 +22,9 @@ namespace proxy::session {
 // Asks something of every worker's sessions; the answers come back to the worker that asked.
 class OtherWorkers {
  public:
-  // Runs `ask` on every worker's thread, this one's included, then `answer` on the calling worker's, with the answers
-  // in the order of the workers. `answer` never runs inside this call, and not at all when the proxy ends first.
+  // Runs `ask` on every worker's thread, this one's included, then `answer` on the calling
+  // worker's, with the answers in the order of the workers. `answer` never runs inside this call,
+  // and not at all when the proxy ends first.
   virtual void ask_all(std::function<std::string(Sessions&)> ask,
                        std::function<void(std::vector<std::string>)> answer) = 0;
 

@@ -1,7 +1,8 @@
 // MGET, MSET, DEL, UNLINK, EXISTS and TOUCH over several slots: one fragment per node, one reply.
 //
-// A stock server takes keys of all its slots in one command, so fragments are made by node, not by slot. On a redirect
-// endpoint nothing is split: several slots are CROSSSLOT there, as on a cluster node.
+// A stock server takes keys of all its slots in one command, so fragments are made by node, not by
+// slot. On a redirect endpoint nothing is split: several slots are CROSSSLOT there, as on a cluster
+// node.
 
 #include <charconv>
 #include <vector>

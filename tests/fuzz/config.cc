@@ -1,4 +1,5 @@
-// Any text is a configuration or a list of mistakes; a configuration that is written back reads to the same.
+// Any text is a configuration or a list of mistakes; a configuration that is written back reads to
+// the same.
 
 #include <cstdint>
 #include <string_view>

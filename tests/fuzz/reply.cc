@@ -1,4 +1,5 @@
-// A node's bytes end where they end, however they are cut, and hiredis agrees on what is a whole RESP2 reply.
+// A node's bytes end where they end, however they are cut, and hiredis agrees on what is a whole
+// RESP2 reply.
 
 #include <hiredis/hiredis.h>
 

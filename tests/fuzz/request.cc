@@ -1,5 +1,6 @@
-// A request means the same however it is cut: the first byte says how it is chopped. A frame that is complete is framed
-// alike by the skipper that streams large requests, and what is taken is never more than what is there.
+// A request means the same however it is cut: the first byte says how it is chopped. A frame that
+// is complete is framed alike by the skipper that streams large requests, and what is taken is
+// never more than what is there.
 
 #include <cstdint>
 #include <string>
