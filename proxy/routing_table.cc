@@ -15,6 +15,20 @@ const conf::NodeConfig* find_node(const conf::Config& config, const std::string&
 
 }  // namespace
 
+std::string to_string(NodeState state) {
+  switch (state) {
+    case NodeState::Unverified:
+      return "unverified";
+    case NodeState::Up:
+      return "up";
+    case NodeState::Down:
+      return "down";
+    case NodeState::Refused:
+      return "refused";
+  }
+  return "unverified";
+}
+
 std::shared_ptr<RoutingTable> make_routing_table(const conf::Config& config,
                                                  std::shared_ptr<const slots::SlotMap> map,
                                                  const RoutingTable* before) {

@@ -30,6 +30,8 @@ enum class NodeState : std::uint8_t {
   Refused,     // Answers, but is not the server that it should be (identity, role, cluster mode).
 };
 
+[[nodiscard]] std::string to_string(NodeState state);  // "unverified", "up", "down", "refused".
+
 // A node as the workers see it; its place in RoutingTable::nodes is its NodeIndex in the map.
 struct NodeRoute {
   std::string name;
@@ -58,6 +60,11 @@ struct RoutingTable {
   std::string client_password;  // Empty: none wanted.
   bool forward_cluster = false;
   std::string redis_version;  // Of the nodes; empty until one was verified.
+
+  // Clients expect some version: until one is known, the one that the command table is made from.
+  [[nodiscard]] std::string version_for_clients() const {
+    return redis_version.empty() ? "7.0.15" : redis_version;
+  }
 };
 
 // The next snapshot's beginning: nodes in the map's order with what the configuration says of them;

@@ -1,7 +1,6 @@
 #include "proxy/control/admin_explain.h"
 
 #include <fmt/format.h>
-#include <strings.h>
 
 #include <algorithm>
 #include <cctype>
@@ -152,28 +151,16 @@ SpecialWay find_way(const CommandSpec& spec) {
   return {static_cast<CommandId>(spec.id), CommandWay::ByKeys};
 }
 
-bool is_word(std::string_view text, std::string_view word) {
-  return text.size() == word.size() && ::strncasecmp(text.data(), word.data(), word.size()) == 0;
-}
-
 // Refusals that hang on arguments; empty: none.
 std::string_view refused_argument(const CommandSpec& spec, resp::Args args) {
   if (spec.rule == resp::KeyRule::Streams) {
     if (resp::reads_blocking(args)) return kBlocking;
   }
-  if (spec.name == "copy") {
-    for (std::size_t i = 3; i + 1 < args.size(); ++i) {
-      if (is_word(args[i], "db") && args[i + 1] != "0") return "there is one database, 0";
-    }
-  }
-  if (spec.name != "sort" && spec.name != "sort_ro") return "";
-  for (std::size_t i = 2; i + 1 < args.size(); ++i) {
-    const bool is_by = is_word(args[i], "by");
-    if (!is_by && !is_word(args[i], "get")) continue;
-    const std::string_view pattern = args[++i];
-    if (is_by ? pattern.find('*') != std::string_view::npos : pattern != "#") {
-      return "its BY or GET pattern names keys that may lie on any node; leave the pattern out";
-    }
+  if (spec.name == "copy" && resp::copies_to_other_database(args))
+    return "there is one database, 0";
+  const bool is_sort = spec.name == "sort" || spec.name == "sort_ro";
+  if (is_sort && !resp::option_with_foreign_keys(args).empty()) {
+    return "its BY or GET pattern names keys that may lie on any node; leave the pattern out";
   }
   return "";
 }
@@ -188,14 +175,14 @@ admin::KeyPlace place_of(const RoutingTable& table, std::string_view key) {
   place.node = owner.name;
   place.address = address_text(owner);
   if (owner.announced) place.announced = owner.announced->text();
-  place.state = state_word(owner.state);
+  place.state = to_string(owner.state);
   place.reason = owner.reason;
   place.is_reserved = key.starts_with(kOwnKeyPrefix);
   return place;
 }
 
 admin::CommandPart part_of(const NodeRoute& node) {
-  return {node.name, address_text(node), state_word(node.state), node.reason, {}};
+  return {node.name, address_text(node), to_string(node.state), node.reason, {}};
 }
 
 // One explanation under way: what is known of the command so far.

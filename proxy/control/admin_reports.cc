@@ -59,7 +59,7 @@ std::vector<admin::NodeReport> node_reports(const AdminSnapshot& snapshot) {
     report.address = address_text(node);
     report.endpoint = text_of(node.endpoint);
     report.announced = text_of(node.announced);
-    report.state = state_word(node.state);
+    report.state = to_string(node.state);
     report.reason = node.reason;
     report.weight = table.map->nodes().at(i).weight;
     report.slots = counts.at(i);
@@ -86,20 +86,6 @@ void add_options(admin::ConfigReport& report, const std::string& prefix,
 }
 
 }  // namespace
-
-std::string state_word(NodeState state) {
-  switch (state) {
-    case NodeState::Unverified:
-      return "unverified";
-    case NodeState::Up:
-      return "up";
-    case NodeState::Down:
-      return "down";
-    case NodeState::Refused:
-      return "refused";
-  }
-  return "unverified";
-}
 
 std::string address_text(const NodeRoute& node) {
   return node.address == conf::Address{} ? "" : node.address.text();
@@ -136,7 +122,7 @@ admin::SlotsReport slots_report(const AdminSnapshot& snapshot) {
   for (std::size_t i = 0; i < table.nodes.size(); ++i) {
     const slots::SlotSet owned = table.map->slots_of(static_cast<slots::NodeIndex>(i));
     report.owners.push_back({table.nodes[i].name, address_text(table.nodes[i]),
-                             state_word(table.nodes[i].state), owned.size(), texts_of(owned)});
+                             to_string(table.nodes[i].state), owned.size(), texts_of(owned)});
   }
   return report;
 }

@@ -9,8 +9,6 @@
 
 namespace proxy::control {
 
-[[nodiscard]] std::string state_word(NodeState state);  // As in admin::NodeReport::state.
-
 // Empty for a node that is in the map, but not in the configuration any more.
 [[nodiscard]] std::string address_text(const NodeRoute& node);
 

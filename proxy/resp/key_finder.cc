@@ -1,10 +1,10 @@
 #include "proxy/resp/key_finder.h"
 
-#include <strings.h>
-
 #include <algorithm>
 #include <charconv>
 #include <string>
+
+#include "proxy/resp/arguments.h"
 
 namespace proxy::resp {
 
@@ -13,10 +13,6 @@ namespace {
 using slots::Errc;
 using slots::Status;
 using Positions = std::vector<std::uint32_t>;
-
-bool is_word(std::string_view arg, std::string_view word) {
-  return arg.size() == word.size() && ::strncasecmp(arg.data(), word.data(), word.size()) == 0;
-}
 
 void find_range(const CommandSpec& spec, Args args, Positions& positions) {
   auto count = static_cast<std::int64_t>(args.size());
@@ -219,6 +215,25 @@ bool reads_blocking(Args args) {
   bool blocks = false;
   find_streams_word(args, [&](std::size_t i) { blocks |= is_word(args[i], "block"); });
   return blocks;
+}
+
+std::string_view option_with_foreign_keys(Args args) {
+  for (std::size_t i = 2; i + 1 < args.size(); ++i) {
+    const bool is_by = is_word(args[i], "by");
+    if (!is_by && !is_word(args[i], "get")) continue;
+    const std::string_view pattern = args[++i];
+    if (is_by ? pattern.find('*') != std::string_view::npos : pattern != "#") {
+      return is_by ? "BY" : "GET";
+    }
+  }
+  return "";
+}
+
+bool copies_to_other_database(Args args) {
+  for (std::size_t i = 3; i + 1 < args.size(); ++i) {
+    if (is_word(args[i], "db") && args[i + 1] != "0") return true;
+  }
+  return false;
 }
 
 }  // namespace proxy::resp

@@ -25,4 +25,10 @@ namespace proxy::resp {
 // consumer's name.
 [[nodiscard]] bool reads_blocking(Args args);
 
+// The option of SORT whose pattern names keys that may lie on any node: "BY", "GET", or empty.
+[[nodiscard]] std::string_view option_with_foreign_keys(Args args);
+
+// Whether COPY names another database than 0.
+[[nodiscard]] bool copies_to_other_database(Args args);
+
 }  // namespace proxy::resp

@@ -34,20 +34,12 @@ void ReplyWriter::verbatim(std::string_view text) {
 }
 
 void ReplyWriter::null() { out_.append(resp3_ ? "_\r\n" : "$-1\r\n"); }
-void ReplyWriter::null_array() { out_.append(resp3_ ? "_\r\n" : "*-1\r\n"); }
 void ReplyWriter::array(std::size_t count) { header('*', static_cast<std::int64_t>(count)); }
 void ReplyWriter::map(std::size_t pairs) {
   header(resp3_ ? '%' : '*', static_cast<std::int64_t>(resp3_ ? pairs : 2 * pairs));
 }
 void ReplyWriter::set(std::size_t count) {
   header(resp3_ ? '~' : '*', static_cast<std::int64_t>(count));
-}
-void ReplyWriter::push(std::size_t count) {
-  header(resp3_ ? '>' : '*', static_cast<std::int64_t>(count));
-}
-void ReplyWriter::boolean(bool value) {
-  if (!resp3_) return integer(value ? 1 : 0);
-  out_.append(value ? "#t\r\n" : "#f\r\n");
 }
 
 void append_array_header(std::string& out, std::size_t count) {

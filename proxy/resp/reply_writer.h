@@ -23,12 +23,9 @@ class ReplyWriter {
   void bulk(std::string_view bytes);
   void verbatim(std::string_view text);  // A bulk in RESP2.
   void null();
-  void null_array();
   void array(std::size_t count);
   void map(std::size_t pairs);  // An array of 2 * pairs in RESP2.
   void set(std::size_t count);
-  void push(std::size_t count);
-  void boolean(bool value);  // 1 or 0 in RESP2.
   void raw(std::string_view bytes) { out_.append(bytes); }
 
  private:

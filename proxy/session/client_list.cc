@@ -7,7 +7,7 @@
 #include <ranges>
 #include <utility>
 
-#include "proxy/session/arguments.h"
+#include "proxy/resp/arguments.h"
 
 namespace proxy::session {
 
@@ -20,7 +20,7 @@ std::unexpected<slots::Error> bad(std::string text) {
 // TYPE normal means every client; the other types name none.
 slots::Status apply_type(ClientFilter& filter, std::string_view type) {
   for (std::string_view known : {"normal", "master", "replica", "slave", "pubsub"}) {
-    if (!is_word(type, known)) continue;
+    if (!resp::is_word(type, known)) continue;
     filter.none = known != "normal";
     return {};
   }
@@ -29,20 +29,21 @@ slots::Status apply_type(ClientFilter& filter, std::string_view type) {
 
 slots::Status apply_kill_option(ClientFilter& filter, std::string_view option,
                                 std::string_view value) {
-  if (is_word(option, "id")) {
-    auto id = integer_of(value);
+  if (resp::is_word(option, "id")) {
+    auto id = resp::integer_of(value);
     if (!id || *id < 1) return bad("ERR client-id should be greater than 0");
     filter.ids = {*id};
-  } else if (is_word(option, "type")) {
+  } else if (resp::is_word(option, "type")) {
     return apply_type(filter, value);
-  } else if (is_word(option, "addr")) {
+  } else if (resp::is_word(option, "addr")) {
     filter.address = std::string(value);
-  } else if (is_word(option, "laddr")) {
+  } else if (resp::is_word(option, "laddr")) {
     filter.local_address = std::string(value);
-  } else if (is_word(option, "user")) {
+  } else if (resp::is_word(option, "user")) {
     if (value != "default") return bad(fmt::format("ERR No such user '{}'", value));
-  } else if (is_word(option, "skipme") && (is_word(value, "yes") || is_word(value, "no"))) {
-    filter.skip_me = is_word(value, "yes");
+  } else if (resp::is_word(option, "skipme") &&
+             (resp::is_word(value, "yes") || resp::is_word(value, "no"))) {
+    filter.skip_me = resp::is_word(value, "yes");
   } else {
     return bad("ERR syntax error");
   }
@@ -116,14 +117,14 @@ slots::Result<ClientFilter> parse_kill_filter(resp::Args args) {
 slots::Result<ClientFilter> parse_list_filter(resp::Args args) {
   ClientFilter filter;
   if (args.size() == 2) return filter;
-  if (args.size() == 4 && is_word(args[2], "type")) {
+  if (args.size() == 4 && resp::is_word(args[2], "type")) {
     if (auto applied = apply_type(filter, args[3]); !applied)
       return std::unexpected(applied.error());
     return filter;
   }
-  if (args.size() < 4 || !is_word(args[2], "id")) return bad("ERR syntax error");
+  if (args.size() < 4 || !resp::is_word(args[2], "id")) return bad("ERR syntax error");
   for (std::size_t i = 3; i < args.size(); ++i) {
-    auto id = integer_of(args[i]);
+    auto id = resp::integer_of(args[i]);
     if (!id) return bad("ERR Invalid client ID");
     filter.ids.push_back(*id);
   }

@@ -56,7 +56,6 @@ void ClientSession::set_authenticated(bool yes) { authenticated_ = yes; }
 void ClientSession::reset() {
   set_protocol(backend::Protocol::Resp2);
   reply_mode_ = ReplyMode::On;
-  asking_ = false;
   authenticated_ = table().client_password.empty();
   if (notes_) notes_->name.clear();
 }
@@ -210,9 +209,8 @@ void ClientSession::execute(resp::Args args, std::string_view bytes) {
 }
 
 void ClientSession::execute_slowly(Request& request) {
-  bool asking = std::exchange(asking_, false);  // ASKING holds for the one request behind it.
   if (reply_mode_ == ReplyMode::SkipNext) reply_mode_ = ReplyMode::Skip;
-  dispatch(*this, request, asking);
+  dispatch(*this, request);
   if (reply_mode_ == ReplyMode::Skip) reply_mode_ = ReplyMode::On;
 }
 

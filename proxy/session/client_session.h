@@ -103,7 +103,6 @@ class ClientSession final : public net::Socket,
   void set_authenticated(bool yes);
   [[nodiscard]] ReplyMode reply_mode() const { return reply_mode_; }
   void set_reply_mode(ReplyMode mode) { reply_mode_ = mode; }
-  void set_asking() { asking_ = true; }
   void reset();  // RESET: as on connect.
   [[nodiscard]] std::uint64_t created_ms() const { return created_ms_; }
   [[nodiscard]] std::uint64_t last_active_ms() const { return last_active_ms_; }
@@ -170,10 +169,8 @@ class ClientSession final : public net::Socket,
   void process_kept_input();
   void execute(resp::Args args, std::string_view bytes);
   void execute_slowly(Request& request);
-  // Nothing that changes how a request is taken: no AUTH to come, no ASKING, no CLIENT REPLY.
-  [[nodiscard]] bool is_plain() const {
-    return authenticated_ && !asking_ && reply_mode_ == ReplyMode::On;
-  }
+  // Nothing that changes how a request is taken: no AUTH to come, no CLIENT REPLY.
+  [[nodiscard]] bool is_plain() const { return authenticated_ && reply_mode_ == ReplyMode::On; }
   void protocol_error(std::string_view text);
 
   bool begin_stream(const char* bytes, std::size_t size, resp::FrameState& frame,
@@ -235,7 +232,6 @@ class ClientSession final : public net::Socket,
   backend::Protocol protocol_ = backend::Protocol::Resp2;
   ReplyMode reply_mode_ = ReplyMode::On;
   bool authenticated_ = true;
-  bool asking_ = false;
   bool dirty_ = false;
   bool write_blocked_ = false;
   bool read_stopped_ = false;

@@ -69,47 +69,40 @@ void about_node(ClientSession& session, const Request& request, std::string_view
   session.reply_error(std::string("ERR Unknown node ").append(request.args[2]));
 }
 
-void reply_help(ClientSession& session) {
-  static constexpr auto kLines = std::to_array<std::string_view>({
-      "CLUSTER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-      "COUNT-FAILURE-REPORTS <node-id>",
-      "    0: nodes of slotproxy do not vote on each other.",
-      "COUNTKEYSINSLOT <slot>",
-      "    Number of keys in a slot, counted by a SCAN of its owner.",
-      "GETKEYSINSLOT <slot> <count>",
-      "    Up to <count> key names of a slot, found by a SCAN of its owner.",
-      "INFO",
-      "    State of the cluster.",
-      "KEYSLOT <key>",
-      "    The hash slot of a key.",
-      "LINKS",
-      "    Empty: there is no cluster bus.",
-      "MYID",
-      "    The node id of this endpoint.",
-      "MYSHARDID",
-      "    The shard id of this endpoint.",
-      "NODES",
-      "    All nodes with their endpoints, flags and slots.",
-      "REPLICAS <node-id>",
-      "    Empty: replicas are not announced.",
-      "SHARDS",
-      "    All shards with their slots and nodes.",
-      "SLOTS",
-      "    All slot ranges with their nodes.",
-      "HELP",
-      "    Print this help.",
-      "Slots, nodes and roles are not changed by CLUSTER commands but by the operator: see slotctl "
-      "plan.",
-      "ADDSLOTS, ADDSLOTSRANGE, BUMPEPOCH, DELSLOTS, DELSLOTSRANGE, FAILOVER, FLUSHSLOTS,",
-      "FORGET, MEET, REPLICATE, RESET, SAVECONFIG, SET-CONFIG-EPOCH and SETSLOT are refused.",
-      "READONLY, READWRITE and ASKING are accepted.",
-  });
-  std::string out;
-  resp::ReplyWriter writer(out, session.resp3());
-  writer.array(kLines.size());
-  for (std::string_view line : kLines) writer.simple(line);
-  session.reply(out);
-}
+constexpr auto kClusterHelp = std::to_array<std::string_view>({
+    "CLUSTER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "COUNT-FAILURE-REPORTS <node-id>",
+    "    0: nodes of slotproxy do not vote on each other.",
+    "COUNTKEYSINSLOT <slot>",
+    "    Number of keys in a slot, counted by a SCAN of its owner.",
+    "GETKEYSINSLOT <slot> <count>",
+    "    Up to <count> key names of a slot, found by a SCAN of its owner.",
+    "INFO",
+    "    State of the cluster.",
+    "KEYSLOT <key>",
+    "    The hash slot of a key.",
+    "LINKS",
+    "    Empty: there is no cluster bus.",
+    "MYID",
+    "    The node id of this endpoint.",
+    "MYSHARDID",
+    "    The shard id of this endpoint.",
+    "NODES",
+    "    All nodes with their endpoints, flags and slots.",
+    "REPLICAS <node-id>",
+    "    Empty: replicas are not announced.",
+    "SHARDS",
+    "    All shards with their slots and nodes.",
+    "SLOTS",
+    "    All slot ranges with their nodes.",
+    "HELP",
+    "    Print this help.",
+    "Slots, nodes and roles are not changed by CLUSTER commands but by the operator: see slotctl "
+    "plan.",
+    "ADDSLOTS, ADDSLOTSRANGE, BUMPEPOCH, DELSLOTS, DELSLOTSRANGE, FAILOVER, FLUSHSLOTS,",
+    "FORGET, MEET, REPLICATE, RESET, SAVECONFIG, SET-CONFIG-EPOCH and SETSLOT are refused.",
+    "READONLY, READWRITE and ASKING are accepted.",
+});
 
 void refuse_change(ClientSession& session, const Request& request) {
   session.reply_error(resp::errors::not_supported(
@@ -150,15 +143,15 @@ void command_cluster(ClientSession& session, const Request& request) {
     case CommandId::ClusterCountFailureReports:
       return about_node(session, request, ":0\r\n");
     case CommandId::ClusterHelp:
-      return reply_help(session);
+      return reply_help(session, kClusterHelp);
     default:
       return refuse_change(session, request);
   }
 }
 
+// No slot is ever between two nodes for a client, so there is nothing to ask for.
 void command_asking(ClientSession& session, const Request&) {
   if (!is_cluster_here(session)) return session.reply_error(resp::errors::kClusterDisabled);
-  session.set_asking();
   session.reply(kOk);
 }
 

@@ -1,9 +1,8 @@
 #include "proxy/session/commands.h"
 
-#include <strings.h>
-
 #include <algorithm>
 
+#include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/error_text.h"
 #include "proxy/resp/key_finder.h"
@@ -44,10 +43,6 @@ void refuse_migrate(ClientSession& session, const Request& request) {
   refuse(session, request, "keys move by plans: see slotctl");
 }
 
-bool is_word(std::string_view arg, std::string_view word) {
-  return arg.size() == word.size() && ::strncasecmp(arg.data(), word.data(), word.size()) == 0;
-}
-
 // XREAD and XREADGROUP block only when they say so.
 void command_xread(ClientSession& session, const Request& request) {
   if (resp::reads_blocking(request.args)) return refuse_blocking(session, request);
@@ -56,29 +51,17 @@ void command_xread(ClientSession& session, const Request& request) {
 
 // BY and GET patterns name keys that may lie anywhere: a cluster node refuses them, with this text.
 void command_sort(ClientSession& session, const Request& request) {
-  for (std::size_t i = 2; i + 1 < request.args.size(); ++i) {
-    bool by = is_word(request.args[i], "by");
-    bool get = is_word(request.args[i], "get");
-    if (!by && !get) continue;
-    std::string_view pattern = request.args[++i];
-    bool names_keys = by ? pattern.find('*') != std::string_view::npos : pattern != "#";
-    if (!names_keys) continue;
-    return session.reply_error(by ? "ERR BY option of SORT denied in cluster mode."
-                                  : "ERR GET option of SORT denied in cluster mode.");
-  }
-  forward_by_keys(session, request);
+  std::string_view option = resp::option_with_foreign_keys(request.args);
+  if (option.empty()) return forward_by_keys(session, request);
+  session.reply_error("ERR " + std::string(option) + " option of SORT denied in cluster mode.");
 }
 
 // COPY to another database would leave a key that nobody can reach.
 void command_copy(ClientSession& session, const Request& request) {
-  for (std::size_t i = 3; i + 1 < request.args.size(); ++i) {
-    if (is_word(request.args[i], "db") && request.args[i + 1] != "0") {
-      return session.reply_error(
-          session.is_redirect() ? "ERR Copying to another database is not allowed in cluster mode"
-                                : std::string(resp::errors::kDatabaseRange));
-    }
-  }
-  forward_by_keys(session, request);
+  if (!resp::copies_to_other_database(request.args)) return forward_by_keys(session, request);
+  session.reply_error(session.is_redirect()
+                          ? "ERR Copying to another database is not allowed in cluster mode"
+                          : resp::errors::kDatabaseRange);
 }
 
 struct Registration {
@@ -207,13 +190,13 @@ bool may_go_anywhere(const resp::CommandSpec& spec) {
 
 const std::array<Handler, kHandlersMax> kHandlers = make_handlers();
 
-void dispatch(ClientSession& session, Request& request, bool) {
+void dispatch(ClientSession& session, Request& request) {
   const resp::CommandTable& commands = *session.table().commands;
   const resp::CommandSpec* spec = request.spec;
   if (spec == nullptr) {
     // A browser that was lured into posting to this port speaks HTTP; Redis hangs up on it too,
     // without a word.
-    if (is_word(request.args[0], "post") || is_word(request.args[0], "host:"))
+    if (resp::is_word(request.args[0], "post") || resp::is_word(request.args[0], "host:"))
       return session.close_after_replies();
     return session.reply_error(resp::unknown_command(request.args));
   }
@@ -232,6 +215,14 @@ void dispatch(ClientSession& session, Request& request, bool) {
   request.spec = spec;
   if (handler != nullptr) return handler(session, request);
   forward_by_keys(session, request);
+}
+
+void reply_help(ClientSession& session, std::span<const std::string_view> lines) {
+  std::string out;
+  resp::ReplyWriter writer(out, session.resp3());
+  writer.array(lines.size());
+  for (std::string_view line : lines) writer.simple(line);
+  session.reply(out);
 }
 
 slots::NodeIndex any_node(ClientSession& session) {

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 #include "proxy/resp/command_spec.h"
@@ -42,7 +43,7 @@ inline bool is_reserved_key(std::string_view key) {
 
 // Everything but the fastest path: unknown commands, arity, AUTH, subcommands, handlers, several
 // keys.
-void dispatch(ClientSession& session, Request& request, bool asking);
+void dispatch(ClientSession& session, Request& request);
 
 // To the owner of the keys that the command's spec names: CROSSSLOT, MOVED or forwarded. A command
 // without keys goes to the endpoint's node, or to any on the forward port.
@@ -51,6 +52,9 @@ void forward_by_keys(ClientSession& session, const Request& request);
 // Some node that can be used now (the endpoint's own on a redirect endpoint); kNoNode: an error was
 // replied.
 slots::NodeIndex any_node(ClientSession& session);
+
+// Answers a HELP subcommand.
+void reply_help(ClientSession& session, std::span<const std::string_view> lines);
 
 // --- the handlers, by file ---
 // connection_commands.cc

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "proxy/net/resolver.h"
+#include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
-#include "proxy/session/arguments.h"
 #include "proxy/session/client_list.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/sessions.h"
@@ -183,8 +183,8 @@ void client_setname(ClientSession& session, const Request& request) {
 void client_setinfo(ClientSession& session, const Request& request) {
   std::string_view attribute = request.args[2];
   std::string_view value = request.args[3];
-  bool is_name = is_word(attribute, "lib-name");
-  if (!is_name && !is_word(attribute, "lib-ver")) {
+  bool is_name = resp::is_word(attribute, "lib-name");
+  if (!is_name && !resp::is_word(attribute, "lib-ver")) {
     return session.reply_error("ERR Unrecognized option '" + std::string(attribute) + "'");
   }
   if (!is_plain_text(value)) {
@@ -197,12 +197,12 @@ void client_setinfo(ClientSession& session, const Request& request) {
 
 void client_reply(ClientSession& session, const Request& request) {
   std::string_view mode = request.args[2];
-  if (is_word(mode, "on")) {
+  if (resp::is_word(mode, "on")) {
     session.set_reply_mode(ReplyMode::On);
     session.reply(ok());
-  } else if (is_word(mode, "off")) {
+  } else if (resp::is_word(mode, "off")) {
     session.set_reply_mode(ReplyMode::Off);
-  } else if (is_word(mode, "skip")) {
+  } else if (resp::is_word(mode, "skip")) {
     // Once off, only ON brings replies back.
     if (session.reply_mode() != ReplyMode::Off) session.set_reply_mode(ReplyMode::SkipNext);
   } else {
@@ -211,7 +211,7 @@ void client_reply(ClientSession& session, const Request& request) {
 }
 
 void reply_on_or_off(ClientSession& session, const Request& request) {
-  bool known = is_word(request.args[2], "on") || is_word(request.args[2], "off");
+  bool known = resp::is_word(request.args[2], "on") || resp::is_word(request.args[2], "off");
   known ? session.reply(ok()) : session.reply_error(resp::errors::kSyntax);
 }
 
@@ -247,13 +247,13 @@ constexpr std::string_view kClientHelp[] = {
 bool take_hello_options(ClientSession& session, const Request& request) {
   for (std::size_t i = 2; i < request.args.size(); ++i) {
     std::size_t left = request.args.size() - i - 1;
-    if (is_word(request.args[i], "auth") && left >= 2) {
+    if (resp::is_word(request.args[i], "auth") && left >= 2) {
       if (!log_in(session, request.args[i + 1], request.args[i + 2])) {
         session.reply_error(resp::errors::kWrongPass);
         return false;
       }
       i += 2;
-    } else if (is_word(request.args[i], "setname") && left >= 1) {
+    } else if (resp::is_word(request.args[i], "setname") && left >= 1) {
       if (!is_plain_text(request.args[i + 1])) {
         session.reply_error(kBadName);
         return false;
@@ -306,7 +306,7 @@ void command_reset(ClientSession& session, const Request&) {
 }
 
 void command_select(ClientSession& session, const Request& request) {
-  auto database = integer_of(request.args[1]);
+  auto database = resp::integer_of(request.args[1]);
   if (!database) return session.reply_error(resp::errors::kNotInteger);
   if (!std::in_range<std::int32_t>(*database)) {
     return session.reply_error(
@@ -320,7 +320,7 @@ void command_select(ClientSession& session, const Request& request) {
 void command_hello(ClientSession& session, const Request& request) {
   backend::Protocol protocol = session.protocol();
   if (request.args.size() > 1) {
-    auto version = integer_of(request.args[1]);
+    auto version = resp::integer_of(request.args[1]);
     if (!version)
       return session.reply_error("ERR Protocol version is not an integer or out of range");
     if (*version != 2 && *version != 3)
@@ -335,14 +335,13 @@ void command_hello(ClientSession& session, const Request& request) {
         "protocol version at the same time");
   }
   session.set_protocol(protocol);
-  const std::string& version = session.table().redis_version;
   std::string out;
   ReplyWriter writer(out, session.resp3());
   writer.map(7);
   writer.bulk("server");
   writer.bulk("redis");
   writer.bulk("version");
-  writer.bulk(version.empty() ? "7.0.15" : version);
+  writer.bulk(session.table().version_for_clients());
   writer.bulk("proto");
   writer.integer(session.resp3() ? 3 : 2);
   writer.bulk("id");
@@ -375,9 +374,7 @@ void command_client(ClientSession& session, const Request& request) {
       writer.integer(-1);  // Tracking is off.
       break;
     case CommandId::ClientHelp:
-      writer.array(std::size(kClientHelp));
-      for (std::string_view line : kClientHelp) writer.simple(line);
-      break;
+      return reply_help(session, kClientHelp);
     case CommandId::ClientSetname:
       return client_setname(session, request);
     case CommandId::ClientSetinfo:

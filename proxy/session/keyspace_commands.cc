@@ -3,14 +3,13 @@
 // What a client sees is the keys of a node's own slots. Those of the proxy itself, and keys that a
 // node does not own (copies under way, strays), are left out of every list.
 
-#include <strings.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <random>
 
+#include "proxy/resp/arguments.h"
 #include "proxy/resp/reply_cursor.h"
 #include "proxy/route/scan_cursor.h"
 #include "proxy/session/all_nodes.h"
@@ -312,10 +311,6 @@ class FlushGather final : public AllNodesGather {
   }
 };
 
-bool is_word(std::string_view arg, std::string_view word) {
-  return arg.size() == word.size() && ::strncasecmp(arg.data(), word.data(), word.size()) == 0;
-}
-
 }  // namespace
 
 void command_dbsize(ClientSession& session, const Request& request) {
@@ -346,8 +341,8 @@ void command_randomkey(ClientSession& session, const Request&) {
 
 void command_flush(ClientSession& session, const Request& request) {
   bool is_valid = request.args.size() == 1 ||
-                  (request.args.size() == 2 &&
-                   (is_word(request.args[1], "async") || is_word(request.args[1], "sync")));
+                  (request.args.size() == 2 && (resp::is_word(request.args[1], "async") ||
+                                                resp::is_word(request.args[1], "sync")));
   if (!is_valid) return session.reply_error(resp::errors::kSyntax);
   (new FlushGather(session, request.bytes))->sent_all();
 }

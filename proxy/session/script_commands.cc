@@ -5,11 +5,10 @@
 // (script_cache.h), so that EVALSHA works on a node that restarted, joined later, or never got the
 // SCRIPT LOAD.
 
-#include <strings.h>
-
 #include <algorithm>
 #include <charconv>
 
+#include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/reply_cursor.h"
 #include "proxy/session/all_nodes.h"
@@ -23,10 +22,6 @@ namespace proxy::session {
 namespace {
 
 using resp::CommandId;
-
-bool is_word(std::string_view arg, std::string_view word) {
-  return arg.size() == word.size() && ::strncasecmp(arg.data(), word.data(), word.size()) == 0;
-}
 
 WorkerScripts& scripts_of(ClientSession& session) {
   return session.core().scripts->of(session.core().worker);
@@ -218,8 +213,8 @@ class ScriptExistsGather final : public AllNodesGather {
 
 void script_flush(ClientSession& session, const Request& request) {
   bool is_valid = request.args.size() == 2 ||
-                  (request.args.size() == 3 &&
-                   (is_word(request.args[2], "async") || is_word(request.args[2], "sync")));
+                  (request.args.size() == 3 && (resp::is_word(request.args[2], "async") ||
+                                                resp::is_word(request.args[2], "sync")));
   if (!is_valid) return session.reply_error("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
   session.core().scripts->forget_all();
   (new AllSucceededGather(session, request.bytes))->sent_all();

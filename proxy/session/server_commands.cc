@@ -6,14 +6,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <vector>
 
+#include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/reply_cursor.h"
 #include "proxy/route/info_merge.h"
 #include "proxy/session/all_nodes.h"
-#include "proxy/session/arguments.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/sessions.h"
 
@@ -36,32 +37,6 @@ void refuse_subcommand(ClientSession& session, const Request& request) {
   session.reply_error(
       fmt::format("ERR unknown subcommand or wrong number of arguments for '{}'. Try {} HELP.",
                   request.args[1], container));
-}
-
-void reply_help(ClientSession& session, std::initializer_list<std::string_view> lines) {
-  std::string out;
-  ReplyWriter writer(out, session.resp3());
-  writer.array(lines.size());
-  for (std::string_view line : lines) writer.simple(line);
-  session.reply(out);
-}
-
-std::string_view state_text(NodeState state) {
-  switch (state) {
-    case NodeState::Unverified:
-      return "unverified";
-    case NodeState::Up:
-      return "up";
-    case NodeState::Down:
-      return "down";
-    case NodeState::Refused:
-      return "refused";
-  }
-  return "unknown";
-}
-
-std::string redis_version(const RoutingTable& table) {
-  return table.redis_version.empty() ? "7.0.15" : table.redis_version;
 }
 
 std::string lower(std::string_view text) {
@@ -95,7 +70,7 @@ class InfoGather final : public AllNodesGather {
     const RoutingTable& table = asked();
     route::ProxyFacts facts;
     facts.slotproxy_version = SLOTPROXY_VERSION;
-    facts.redis_version = redis_version(table);
+    facts.redis_version = table.version_for_clients();
     facts.cluster_mode = client.is_redirect() || table.forward_cluster;
     facts.process_id = static_cast<std::uint64_t>(::getpid());
     facts.uptime_seconds = client.core().now_ms() / 1000 - client.core().started_ms / 1000;
@@ -120,7 +95,7 @@ class InfoGather final : public AllNodesGather {
       route::NodeInfo node;
       node.name = route.name;
       node.address = route.address.text();
-      node.state = state_text(route.state);
+      node.state = to_string(route.state);
       node.slots = table.map->slots_of(fragment.node).size();
       node.info = resp::ReplyCursor(fragment.reply).read_bulk();
       auto hidden = resp::ReplyCursor(fragments()[i + 1].reply).read_integer();
@@ -178,7 +153,7 @@ std::vector<Setting> chosen_settings(const ClientSession& session, resp::Args pa
     for (std::string_view pattern : patterns) {
       bool is_glob = pattern.find_first_of("*?[") != std::string_view::npos;
       bool matches = is_glob ? ::fnmatch(lower(pattern).c_str(), setting.name.c_str(), 0) == 0
-                             : is_word(pattern, setting.name);
+                             : resp::is_word(pattern, setting.name);
       if (!matches) continue;
       if (!is_glob) setting.name = std::string(pattern);
       chosen.push_back(std::move(setting));
@@ -246,15 +221,15 @@ void config_get(ClientSession& session, const Request& request) {
 
 void slowlog_get(ClientSession& session, const Request& request) {
   if (request.args.size() > 3) return refuse_subcommand(session, request);
-  if (request.args.size() == 3 && integer_of(request.args[2]).value_or(-2) < -1)
+  if (request.args.size() == 3 && resp::integer_of(request.args[2]).value_or(-2) < -1)
     return session.reply_error("ERR count should be greater than or equal to -1");
   session.reply("*0\r\n");
 }
 
 void acl_log(ClientSession& session, const Request& request) {
   if (request.args.size() > 3) return refuse_subcommand(session, request);
-  if (request.args.size() == 2 || integer_of(request.args[2])) return session.reply("*0\r\n");
-  if (is_word(request.args[2], "reset")) return session.reply("+OK\r\n");
+  if (request.args.size() == 2 || resp::integer_of(request.args[2])) return session.reply("*0\r\n");
+  if (resp::is_word(request.args[2], "reset")) return session.reply("+OK\r\n");
   session.reply_error(resp::errors::kNotInteger);
 }
 
@@ -296,10 +271,12 @@ void command_config(ClientSession& session, const Request& request) {
     case CommandId::ConfigGet:
       return config_get(session, request);
     case CommandId::ConfigHelp:
-      return reply_help(session, {"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-                                  "GET <pattern>",
-                                  "    Return what the proxy answers for the nodes as one server.",
-                                  "HELP", "    Print this help."});
+      return reply_help(
+          session,
+          std::to_array<std::string_view>(
+              {"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "GET <pattern>",
+               "    Return what the proxy answers for the nodes as one server.", "HELP",
+               "    Print this help."}));
     default:
       return refuse(
           session, request,
@@ -331,10 +308,11 @@ void command_latency(ClientSession& session, const Request& request) {
       writer.verbatim("The proxy keeps no latency history of its own; ask the nodes.\n");
       break;
     case CommandId::LatencyHelp:
-      return reply_help(session,
-                        {"LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-                         "DOCTOR, HISTOGRAM, HISTORY, LATEST, RESET",
-                         "    Answered empty: ask the nodes.", "HELP", "    Print this help."});
+      return reply_help(
+          session, std::to_array<std::string_view>(
+                       {"LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+                        "DOCTOR, HISTOGRAM, HISTORY, LATEST, RESET",
+                        "    Answered empty: ask the nodes.", "HELP", "    Print this help."}));
     default:  // GRAPH
       return session.reply_error(
           fmt::format("ERR No samples available for event '{}'", request.args[2]));
@@ -346,7 +324,7 @@ void command_lolwut(ClientSession& session, const Request&) {
   std::string out;
   ReplyWriter(out, session.resp3())
       .verbatim("slotproxy " SLOTPROXY_VERSION ", in front of Redis ver. " +
-                redis_version(session.table()) + "\n");
+                session.table().version_for_clients() + "\n");
   session.reply(out);
 }
 
@@ -355,10 +333,11 @@ void command_module(ClientSession& session, const Request& request) {
     case CommandId::ModuleList:
       return session.reply("*0\r\n");
     case CommandId::ModuleHelp:
-      return reply_help(session,
-                        {"MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "LIST",
-                         "    Answered empty: modules are loaded at the nodes themselves.", "HELP",
-                         "    Print this help."});
+      return reply_help(
+          session, std::to_array<std::string_view>(
+                       {"MODULE <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "LIST",
+                        "    Answered empty: modules are loaded at the nodes themselves.", "HELP",
+                        "    Print this help."}));
     default:
       return refuse(session, request, "modules are loaded at the nodes themselves");
   }
@@ -384,9 +363,11 @@ void command_slowlog(ClientSession& session, const Request& request) {
       return session.reply("+OK\r\n");
     default:
       return reply_help(
-          session, {"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-                    "GET, LEN, RESET", "    Answered empty: each node has a slow log of its own.",
-                    "HELP", "    Print this help."});
+          session,
+          std::to_array<std::string_view>(
+              {"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+               "GET, LEN, RESET", "    Answered empty: each node has a slow log of its own.",
+               "HELP", "    Print this help."}));
   }
 }
 

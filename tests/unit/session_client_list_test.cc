@@ -4,15 +4,15 @@
 #include <string_view>
 #include <vector>
 
-#include "proxy/session/arguments.h"
+#include "proxy/resp/arguments.h"
 #include "proxy/session/client_list.h"
 
 namespace {
 
+using proxy::resp::integer_of;
 using proxy::session::client_line;
 using proxy::session::ClientFacts;
 using proxy::session::ClientFilter;
-using proxy::session::integer_of;
 using proxy::session::lines_by_id;
 using proxy::session::parse_kill_filter;
 using proxy::session::parse_list_filter;
@@ -205,13 +205,13 @@ TEST_CASE("what else CLIENT LIST does not take is refused in Redis's words") {
 }
 
 TEST_CASE("a number among arguments is written in one way only") {
-  CHECK(integer_of("0") == 0);
-  CHECK(integer_of("-15") == -15);
-  CHECK(integer_of("9223372036854775807") == 9223372036854775807);
-  CHECK(integer_of("-9223372036854775808") == -9223372036854775807 - 1);
+  CHECK(proxy::resp::integer_of("0") == 0);
+  CHECK(proxy::resp::integer_of("-15") == -15);
+  CHECK(proxy::resp::integer_of("9223372036854775807") == 9223372036854775807);
+  CHECK(proxy::resp::integer_of("-9223372036854775808") == -9223372036854775807 - 1);
   for (std::string_view text : {"", "-", "+1", "01", "-0", " 1", "1 ", "1.0", "x", "1x",
                                 "9223372036854775808", "-9223372036854775809"}) {
     CAPTURE(text);
-    CHECK_FALSE(integer_of(text));
+    CHECK_FALSE(proxy::resp::integer_of(text));
   }
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace proxy::session {
+namespace proxy::resp {
 
 // Options in any case.
 inline bool is_word(std::string_view arg, std::string_view word) {
@@ -25,4 +25,4 @@ inline std::optional<std::int64_t> integer_of(std::string_view arg) {
   return value;
 }
 
-}  // namespace proxy::session
+}  // namespace proxy::resp
