@@ -89,9 +89,9 @@ void NodeBackend::install(slots::NodeIndex index, const NodeRoute& was) {
   } else if (now.state != was.state) {
     retry_at_ms_ = backoff_ms_ = 0;
     if (now.state != NodeState::Up) fail_all(now.reason + "; closed the connection");
-  } else if (now.incarnation != was.incarnation) {
-    fail_all("the server was restarted; closed the connection");
   }
+  // A restart alone closes nothing here: connections to the old process ended with it, and those
+  // that are open lead to the new one.
   // The first request should not have to wait for a connection.
   if (unavailable() == nullptr && shared_[0] == nullptr) open_shared(Protocol::Resp2);
 }
