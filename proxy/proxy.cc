@@ -1,5 +1,6 @@
 #include "proxy/proxy.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -357,6 +358,16 @@ void Proxy::tick() {
   ops_per_second_ =
       static_cast<double>(requests - requests_before_) * 1000.0 / static_cast<double>(kTickMs);
   requests_before_ = requests;
+  give_memory_back();
+}
+
+// glibc keeps freed pages between live ones until it is asked for them. Only this thread asks: the
+// first call may be what initialises glibc's allocator (where a sanitizer's stands before it), and
+// that is no business of two threads at once.
+void Proxy::give_memory_back() {
+  bool is_worth_it = false;
+  for (const auto& worker : workers_) is_worth_it |= worker->take_freed_memory();
+  if (is_worth_it) ::malloc_trim(0);
 }
 
 std::uint64_t Proxy::total_requests() const {

@@ -58,6 +58,7 @@ class Proxy final : private control::AdminPort {
   void watch_nodes();
   void warn_of_strays();
   void tick();
+  void give_memory_back();
 
   void on_signal(int number);
   void begin_drain();

@@ -1,6 +1,5 @@
 #include "proxy/worker.h"
 
-#include <malloc.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -108,8 +107,9 @@ void Worker::tick() {
   if (++ticks_ % kTrimTicks != 0) return;
   bool freed_blocks = core_.blocks.trim();
   bool freed_tickets = core_.tickets.trim();
-  // glibc keeps freed pages between live ones until it is asked for them.
-  if (freed_blocks || freed_tickets || sessions_->take_shrunk()) ::malloc_trim(0);
+  if (freed_blocks || freed_tickets || sessions_->take_shrunk()) {
+    has_freed_memory_.store(true, std::memory_order_relaxed);
+  }
 }
 
 void Worker::post(std::function<void(Worker&)> work) {

@@ -9,6 +9,7 @@
 
 #include <uv.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -61,6 +62,10 @@ class Worker final : public session::OtherWorkers {
   void discard();
 
   [[nodiscard]] const WorkerStats& stats() const { return core_.stats; }
+  // Whether much memory was freed since the last call: worth asking the allocator for it.
+  [[nodiscard]] bool take_freed_memory() {
+    return has_freed_memory_.exchange(false, std::memory_order_relaxed);
+  }
 
  private:
   void run();
@@ -91,6 +96,7 @@ class Worker final : public session::OtherWorkers {
   std::vector<std::shared_ptr<void>> open_questions_;
   std::size_t next_worker_ = 0;  // Whose turn it is to get a handed-over descriptor.
   std::uint64_t ticks_ = 0;
+  std::atomic<bool> has_freed_memory_{false};
   std::thread thread_;
 };
 
