@@ -18,6 +18,8 @@ RULES = (
     ("proxy/net/", ("proxy/resp/", "proxy/route/", "proxy/backend/", "proxy/session/", "proxy/control/"), (),
      "proxy/net/ knows bytes, not commands"),
     ("proxy/backend/", ("proxy/session/", "proxy/control/"), (), "a backend connection does not know who waits"),
+    ("proxy/mover/", ("proxy/route/", "proxy/backend/", "proxy/session/", "proxy/control/"), (),
+     "the mover knows nodes and its MoveHost alone"),
 )
 
 

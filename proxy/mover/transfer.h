@@ -1,0 +1,217 @@
+// Transfer: moves slots from one node (the source) to another (the target). The mover's state
+// machine: pure, no I/O, no clock, no thread.
+//
+// step() takes what has become of the last action and names the next one. Whoever carries the
+// actions out (a thread of the daemon, the simulation) does one at a time and reports everything
+// that the feeds said meanwhile, in the event that ends it. A feed is the node's own report of
+// every key that anybody changes (CLIENT TRACKING ON BCAST,
+// https://redis.io/docs/manual/client-side-caching/).
+//
+//   Connect -> purge the target -> scan the source and copy -> catch up ->
+//   per group of slots: Fence -> last copy -> PutMarker -> Commit ->
+//   AskDurability until the target keeps what it has -> collect the source's copies -> Finish
+//
+// What it promises (and the simulation checks): until Commit only the source's keys count and
+// nothing but the mover writes these slots on the target; at Commit both are equal; afterwards
+// nothing but the collector touches them on the source, and only once the target is durable. When a
+// feed breaks or a node's server is another one than before, all copying of slots that are not
+// committed begins anew.
+//
+// Errors: none; what can't go on becomes Finish with a reason, or waits (State::Paused) for
+// somebody to mend it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "slots/slot.h"
+#include "slots/slot_map.h"
+
+namespace proxy::mover {
+
+enum class Side : std::uint8_t { Source, Target };
+
+// One key as the source had it at one instant.
+struct KeyValue {
+  std::string name;
+  bool exists = false;
+  std::string payload;             // As DUMP gives it; empty when the key does not exist.
+  std::int64_t expire_at_ms = -1;  // Unix time; -1: never.
+
+  // The first byte of a payload is the RDB type; streams change without notices (consumer groups).
+  [[nodiscard]] bool is_stream() const;
+};
+
+// --- actions: each is answered by the outcome named beside it, or by NodeLost
+
+struct Connect {};  // -> Connected. Ends the connections of an earlier Connect for certain, first.
+struct Scan {       // -> Scanned.
+  Side side = Side::Source;
+  std::uint64_t cursor = 0;
+  std::uint32_t count = 0;
+};
+struct Read {  // -> ReadDone. From the source, value and expiry of each.
+  std::vector<std::string> keys;
+};
+struct Write {  // -> WriteDone. To the target; what does not exist is removed there.
+  std::vector<KeyValue> values;
+};
+struct Remove {  // -> Removed.
+  Side side = Side::Source;
+  std::vector<std::string> keys;
+};
+struct CatchFeeds {};  // -> Caught: all that was acknowledged before has been reported after it.
+struct Fence {         // -> Fenced or NotFenced. Once fenced, nobody writes these slots.
+  slots::SlotSet slots;
+};
+struct LiftFence {};  // -> Lifted.
+struct PutMarker {};  // -> MarkerPut. The target's own proof that it holds all copies so far.
+struct Commit {       // -> Committed or NotCommitted. Lifts the fence, either way.
+  slots::SlotSet slots;
+};
+struct AskDurability {};  // -> Durability.
+struct Collected {        // -> Noted. The source holds nothing of these any more: to be recorded.
+  slots::SlotSet slots;
+};
+struct Wait {  // -> Waited. The feeds are read meanwhile.
+  std::uint32_t ms = 0;
+};
+struct Finish {  // No event follows.
+  enum class How : std::uint8_t { Done, Aborted, Failed };
+  How how = How::Done;
+  std::string reason;
+};
+using Action = std::variant<Connect, Scan, Read, Write, Remove, CatchFeeds, Fence, LiftFence,
+                            PutMarker, Commit, AskDurability, Collected, Wait, Finish>;
+
+// --- outcomes
+
+struct Started {};
+struct Connected {
+  std::string source_run_id;
+  std::string target_run_id;
+  bool marker_found = false;  // The target holds this plan's marker.
+};
+struct Scanned {
+  std::uint64_t cursor = 0;  // 0: the scan is over.
+  std::vector<std::string> keys;
+};
+struct ReadDone {
+  std::vector<KeyValue> values;  // In the order asked for.
+};
+enum class WriteFate : std::uint8_t {
+  Ok,
+  OutOfMemory,  // OOM: the target has no room.
+  NotNow,       // LOADING, MISCONF, READONLY, BUSY: may pass.
+  Unreadable,   // The target does not know the payload's version.
+  Failed,       // Anything else; `text` says what.
+};
+struct WriteDone {
+  struct Failure {
+    std::uint32_t index = 0;  // In Write::values.
+    WriteFate fate = WriteFate::Failed;
+    std::string text;  // The node's words.
+  };
+  std::vector<Failure> failures;  // The others are written.
+};
+struct Removed {};
+struct Caught {};
+struct Fenced {};
+struct NotFenced {
+  std::string reason;
+};
+struct Lifted {};
+struct MarkerPut {};
+struct Committed {
+  slots::Epoch epoch = 0;
+};
+struct NotCommitted {
+  std::string reason;
+  bool is_fatal = false;  // The journal is broken, or the slots are not the source's any more.
+};
+struct Durability {
+  bool is_durable = false;
+  std::string waits_for;  // What is not there yet, in words.
+};
+struct Noted {};
+struct Waited {};
+struct NodeLost {
+  Side side = Side::Source;
+  std::string reason;
+};
+using Outcome = std::variant<Started, Connected, Scanned, ReadDone, WriteDone, Removed, Caught,
+                             Fenced, NotFenced, Lifted, MarkerPut, Committed, NotCommitted,
+                             Durability, Noted, Waited, NodeLost>;
+
+// What a feed has said since the last event.
+struct Notices {
+  std::vector<std::string> keys;
+  bool all = false;  // FLUSHALL or FLUSHDB: every key.
+};
+
+enum class Wish : std::uint8_t { Run, Pause, Abort };
+
+struct Event {
+  Outcome outcome;
+  Notices source = {};  // Of all keys of the node, these slots' or not.
+  Notices target = {};  // Changes by others than the mover: eviction, expiry, flushes.
+  Wish wish = Wish::Run;
+  std::uint64_t now_ms = 0;  // Of a clock that never goes back.
+};
+
+struct TransferSpec {
+  std::uint64_t plan = 0;
+  std::string source;
+  std::string target;
+  slots::SlotSet slots;            // To move: the source's now.
+  slots::SlotSet kept;             // Committed earlier, the source's copies not yet collected.
+  std::uint32_t pause_ms = 50;     // A fence's last copy should take no longer.
+  std::uint32_t group_slots = 64;  // Slots of one fence.
+  std::uint32_t batch_keys = 100;
+  std::uint32_t batch_bytes = 256U << 10;
+};
+
+enum class Phase : std::uint8_t {
+  Connecting,
+  Purging,
+  Copying,
+  CatchingUp,
+  Fencing,  // From Fence to the answer to Commit.
+  Keeping,
+  Collecting,
+  Ended,
+};
+
+struct Progress {
+  Phase phase = Phase::Connecting;
+  bool is_paused = false;
+  std::string waits_for;  // Why nothing goes on, in words; empty when it does.
+  std::uint64_t slots_committed = 0;
+  std::uint64_t slots_total = 0;
+  std::uint64_t keys_copied = 0;  // Copies made, those made again included.
+  std::uint64_t keys_recopied = 0;
+  std::uint64_t payload_bytes = 0;
+  std::uint64_t keys_collected = 0;
+  std::uint64_t restarts = 0;  // Times that copying began anew.
+};
+
+class Transfer {
+ public:
+  explicit Transfer(TransferSpec spec);
+  ~Transfer();
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  // The first event is Started.
+  [[nodiscard]] Action step(Event event);
+  [[nodiscard]] const Progress& progress() const;
+
+ private:
+  class Machine;
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace proxy::mover
