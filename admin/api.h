@@ -32,7 +32,7 @@ struct VerbHelp {
   std::string_view help;
 };
 
-inline constexpr std::array<VerbHelp, 12> kVerbs{{
+inline constexpr std::array<VerbHelp, 13> kVerbs{{
     {"AUTH", "PASSWORD", "log in; needed first over TCP for all but PING, HEALTH and QUIT"},
     {"PING", "", "a sign of life"},
     {"STATUS", "", "the cluster, its nodes, workers and totals"},
@@ -40,6 +40,8 @@ inline constexpr std::array<VerbHelp, 12> kVerbs{{
     {"SLOTS", "", "the slots of each node"},
     {"EXPLAIN", "KEY... | --command COMMAND ARG...", "slot and owner of keys, or a command's way"},
     {"STRAYS", "[LIST]", "count, or list, keys on nodes that do not own their slots"},
+    {"PLAN", "PROPOSE --GOAL... | LIST | SHOW N | APPROVE N --digest D | HELP | ...",
+     "plans: moves of slots that wait for approval, and what becomes of them"},
     {"RELOAD", "", "read the configuration again and apply what can change"},
     {"HEALTH", "", "whether every node is up"},
     {"CONFIG", "", "the configuration in force and its drift from the map"},
