@@ -14,6 +14,7 @@
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/error_text.h"
 #include "proxy/resp/key_finder.h"
+#include "proxy/resp/reserved_key.h"
 #include "slots/key_slot.h"
 
 namespace proxy::control {
@@ -177,7 +178,7 @@ admin::KeyPlace place_of(const RoutingTable& table, std::string_view key) {
   if (owner.announced) place.announced = owner.announced->text();
   place.state = to_string(owner.state);
   place.reason = owner.reason;
-  place.is_reserved = key.starts_with(kOwnKeyPrefix);
+  place.is_reserved = resp::is_reserved_key(key);
   return place;
 }
 
@@ -282,7 +283,7 @@ class CommandExplanation {
       if (place.is_reserved) {
         return conclude("refused", fmt::format("keys that begin with {} are the proxy's own; "
                                                "choose another name",
-                                               kOwnKeyPrefix));
+                                               resp::kReservedPrefix));
       }
     }
     if (slots.size() > 1 && way_.way == CommandWay::ByKeys) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "proxy/resp/reserved_key.h"
 #include "slots/assert.h"
 #include "slots/key_slot.h"
 
@@ -75,7 +76,7 @@ void StrayCounter::on_keys(const Reply& reply) {
 }
 
 void StrayCounter::look_at(const std::string& key) {
-  if (key.starts_with(kOwnKeyPrefix)) return;
+  if (resp::is_reserved_key(key)) return;
   ++report_.keys;
   const slots::SlotId slot = slots::slot_of_key(key);
   if (owned_.contains(slot)) return;

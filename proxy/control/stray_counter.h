@@ -1,7 +1,7 @@
 // StrayCounter: keys that lie on a node although another one owns their slot.
 //
 // Clients never see such keys; an operator has to: they appear when a proxy is pointed at servers
-// that already hold data. The proxy's own keys (kOwnKeyPrefix) are none.
+// that already hold data. The proxy's own keys (resp::is_reserved_key) are none.
 //
 // Thread:  the loop's own. One run at a time; destroying it or cancel() ends the run without a
 //          completion.
@@ -29,8 +29,6 @@
 #include "slots/slot.h"
 
 namespace proxy::control {
-
-inline constexpr std::string_view kOwnKeyPrefix = "__slotproxy:";
 
 struct StrayReport {
   std::uint64_t keys = 0;          // Seen, the proxy's own not included. SCAN may show one twice.

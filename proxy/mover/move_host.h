@@ -43,14 +43,27 @@ class MoveHost {
                                                         const std::string& source,
                                                         conf::Milliseconds limit) = 0;
   virtual void lift_fence() = 0;
-  // The slots of the fence belong to `target` once this returns: journalled, published to every
-  // worker, held commands released to it. Errors: Conflict when the source does not own them all;
-  // Io when the journal failed (the commit may or may not be in it: nothing goes on before a
-  // restart has read it). The fence is lifted in any case.
+  // The slots of the fence belong to `target` once this returns: journalled together with `marker`,
+  // published to every worker, held commands released to it. Errors: Conflict when the source does
+  // not own them all; Io when the journal failed (the commit may or may not be in it: nothing goes
+  // on before a restart has read it). The fence is lifted in any case.
   [[nodiscard]] virtual slots::Result<slots::Epoch> commit(std::uint64_t plan,
                                                            const slots::SlotSet& slots,
                                                            const std::string& source,
-                                                           const std::string& target) = 0;
+                                                           const std::string& target,
+                                                           std::uint64_t marker) = 0;
+  // `target` still holds these committed slots. From the commit until they are collected, workers
+  // send a target whose server was restarted (and, after the proxy's own start, any) nothing for
+  // them before this was called.
+  [[nodiscard]] virtual slots::Status vouch(std::uint64_t plan, const slots::SlotSet& slots,
+                                            const std::string& target) = 0;
+  // `target` has lost these committed slots: they are `source`'s again, as with commit(). Errors:
+  // Conflict when the target does not own them all, or when a flush of `target` was asked for since
+  // their commit, which the source's copies have not seen; Io as with commit().
+  [[nodiscard]] virtual slots::Result<slots::Epoch> give_back(std::uint64_t plan,
+                                                              const slots::SlotSet& slots,
+                                                              const std::string& source,
+                                                              const std::string& target) = 0;
   // Recorded: `source` holds no copies of these slots any more.
   [[nodiscard]] virtual slots::Status note_collected(std::uint64_t plan,
                                                      const slots::SlotSet& slots,

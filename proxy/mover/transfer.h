@@ -17,13 +17,21 @@
 // feed breaks or a node's server is another one than before, all copying of slots that are not
 // committed begins anew.
 //
-// Errors: none; what can't go on becomes Finish with a reason, or waits (State::Paused) for
-// somebody to mend it.
+// A target that comes back without the marker of a commit has lost everything since: those slots
+// are given back to the source, whose kept copies are then the newest. Unless the marker may have
+// got lost in another way (evicted, flushed): then nobody can know, and the transfer ends for a
+// human to decide, with nothing collected.
+//
+// Keys of the proxy's own (resp::is_reserved_key) are never read, copied or purged.
+//
+// Errors: none; what can't go on becomes Finish with a reason, or waits (Progress::waits_for) for
+// somebody to mend it, trying on.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -45,15 +53,23 @@ struct KeyValue {
   [[nodiscard]] bool is_stream() const;
 };
 
-// --- actions: each is answered by the outcome named beside it, or by NodeLost
+// --- actions
+//
+// Each is answered by the outcome named beside it. Those that speak with a node may be answered by
+// NodeLost instead: a connection or a feed broke, and what was under way may still happen, until
+// the next Connect. A feed's end is told with the next action that speaks with a node.
 
-struct Connect {};  // -> Connected. Ends the connections of an earlier Connect for certain, first.
-struct Scan {       // -> Scanned.
+// -> Connected. First ends for certain (CLIENT KILL, answered) what earlier movers of this plan and
+// pair left connected, those of earlier processes too: none of their commands runs after this one.
+struct Connect {};
+struct Scan {  // -> Scanned.
   Side side = Side::Source;
   std::uint64_t cursor = 0;
   std::uint32_t count = 0;
 };
-struct Read {  // -> ReadDone. From the source, value and expiry of each.
+// -> ReadDone. From the source, value and expiry of each. A change that comes between reading the
+// one and the other must be reported by the feed afterwards.
+struct Read {
   std::vector<std::string> keys;
 };
 struct Write {  // -> WriteDone. To the target; what does not exist is removed there.
@@ -64,16 +80,36 @@ struct Remove {  // -> Removed.
   std::vector<std::string> keys;
 };
 struct CatchFeeds {};  // -> Caught: all that was acknowledged before has been reported after it.
-struct Fence {         // -> Fenced or NotFenced. Once fenced, nobody writes these slots.
+// -> Fenced or NotFenced. Once fenced, nobody writes these slots, and nothing that was sent to the
+// source for them can still run. No answer within `limit_ms`: NotFenced.
+struct Fence {
+  slots::SlotSet slots;
+  std::uint32_t limit_ms = 0;
+};
+struct LiftFence {};  // -> Lifted. Speaks with no node. Without a fence it does nothing.
+// -> MarkerPut. Writes `number` to the target's marker_key(): the target's own proof that it holds
+// all copies of that commit and those before.
+struct PutMarker {
+  std::uint64_t number = 0;
+};
+// -> Committed or NotCommitted. Lifts the fence, either way. Speaks with no node.
+struct Commit {
+  slots::SlotSet slots;
+  std::uint64_t marker = 0;  // To be recorded with the commit: TransferSpec::marker of a later one.
+};
+struct AskDurability {};  // -> Durability. Whether the target would keep all it has, marker too.
+// -> Noted or NotNoted. Speaks with no node. After a Connect that found the marker: the target
+// still holds these slots, and commands held back since its restart may go on.
+struct Vouch {
   slots::SlotSet slots;
 };
-struct LiftFence {};  // -> Lifted.
-struct PutMarker {};  // -> MarkerPut. The target's own proof that it holds all copies so far.
-struct Commit {       // -> Committed or NotCommitted. Lifts the fence, either way.
+// -> GaveBack or NotGivenBack. Speaks with no node. The target has lost these: they belong to the
+// source again.
+struct GiveBack {
   slots::SlotSet slots;
 };
-struct AskDurability {};  // -> Durability.
-struct Collected {        // -> Noted. The source holds nothing of these any more: to be recorded.
+// -> Noted or NotNoted. Speaks with no node. The source holds nothing of these any more: recorded.
+struct Collected {
   slots::SlotSet slots;
 };
 struct Wait {  // -> Waited. The feeds are read meanwhile.
@@ -84,8 +120,9 @@ struct Finish {  // No event follows.
   How how = How::Done;
   std::string reason;
 };
-using Action = std::variant<Connect, Scan, Read, Write, Remove, CatchFeeds, Fence, LiftFence,
-                            PutMarker, Commit, AskDurability, Collected, Wait, Finish>;
+using Action =
+    std::variant<Connect, Scan, Read, Write, Remove, CatchFeeds, Fence, LiftFence, PutMarker,
+                 Commit, AskDurability, Vouch, GiveBack, Collected, Wait, Finish>;
 
 // --- outcomes
 
@@ -93,14 +130,17 @@ struct Started {};
 struct Connected {
   std::string source_run_id;
   std::string target_run_id;
-  bool marker_found = false;  // The target holds this plan's marker.
+  std::uint64_t marker = 0;       // What marker_key() says on the target; 0: there is none.
+  bool may_evict_marker = false;  // The target evicts any key (allkeys-*) when it is full.
 };
 struct Scanned {
   std::uint64_t cursor = 0;  // 0: the scan is over.
   std::vector<std::string> keys;
 };
 struct ReadDone {
-  std::vector<KeyValue> values;  // In the order asked for.
+  // In the order asked for. The last ones may be missing, where they would be more than
+  // TransferSpec::batch_bytes; at least one is there.
+  std::vector<KeyValue> values;
 };
 enum class WriteFate : std::uint8_t {
   Ok,
@@ -130,13 +170,23 @@ struct Committed {
 };
 struct NotCommitted {
   std::string reason;
-  bool is_fatal = false;  // The journal is broken, or the slots are not the source's any more.
+  // The journal is broken (and may hold the commit), or the slots are not the source's any more.
+  bool is_fatal = false;
+};
+struct GaveBack {
+  slots::Epoch epoch = 0;
+};
+struct NotGivenBack {
+  std::string reason;
 };
 struct Durability {
   bool is_durable = false;
   std::string waits_for;  // What is not there yet, in words.
 };
 struct Noted {};
+struct NotNoted {
+  std::string reason;
+};
 struct Waited {};
 struct NodeLost {
   Side side = Side::Source;
@@ -144,9 +194,9 @@ struct NodeLost {
 };
 using Outcome = std::variant<Started, Connected, Scanned, ReadDone, WriteDone, Removed, Caught,
                              Fenced, NotFenced, Lifted, MarkerPut, Committed, NotCommitted,
-                             Durability, Noted, Waited, NodeLost>;
+                             Durability, GaveBack, NotGivenBack, Noted, NotNoted, Waited, NodeLost>;
 
-// What a feed has said since the last event.
+// What a feed has said since the last event. All that it said before it broke comes with NodeLost.
 struct Notices {
   std::vector<std::string> keys;
   bool all = false;  // FLUSHALL or FLUSHDB: every key.
@@ -168,11 +218,16 @@ struct TransferSpec {
   std::string target;
   slots::SlotSet slots;            // To move: the source's now.
   slots::SlotSet kept;             // Committed earlier, the source's copies not yet collected.
+  std::uint64_t marker = 0;        // Of the last commit of this plan from source to target.
   std::uint32_t pause_ms = 50;     // A fence's last copy should take no longer.
   std::uint32_t group_slots = 64;  // Slots of one fence.
   std::uint32_t batch_keys = 100;
   std::uint32_t batch_bytes = 256U << 10;
+  std::uint64_t dirty_bytes = 64ULL << 20;  // Names of changed keys take no more memory.
 };
+
+// The key on the target that says which commits it holds.
+[[nodiscard]] std::string marker_key(std::uint64_t plan, std::string_view source);
 
 enum class Phase : std::uint8_t {
   Connecting,
@@ -187,9 +242,10 @@ enum class Phase : std::uint8_t {
 
 struct Progress {
   Phase phase = Phase::Connecting;
-  bool is_paused = false;
-  std::string waits_for;  // Why nothing goes on, in words; empty when it does.
-  std::uint64_t slots_committed = 0;
+  bool is_paused = false;  // As wished.
+  // Why nothing goes on, in words; empty when it does. It is tried again by itself, now and then.
+  std::string waits_for;
+  std::uint64_t slots_committed = 0;  // The spec's kept ones included.
   std::uint64_t slots_total = 0;
   std::uint64_t keys_copied = 0;  // Copies made, those made again included.
   std::uint64_t keys_recopied = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "proxy/resp/reserved_key.h"
 #include "proxy/session/commands.h"
 #include "slots/key_slot.h"
 
@@ -50,7 +51,7 @@ void AllNodesGather::follow_table(std::vector<slots::NodeIndex>& nodes) {
 }
 
 bool AllNodesGather::is_visible(std::string_view key, slots::NodeIndex node) const {
-  return !is_reserved_key(key) && asked_->map->owner(slots::slot_of_key(key)) == node;
+  return !resp::is_reserved_key(key) && asked_->map->owner(slots::slot_of_key(key)) == node;
 }
 
 std::string AllNodesGather::merged_error() const {

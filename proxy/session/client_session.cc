@@ -5,6 +5,7 @@
 
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/error_text.h"
+#include "proxy/resp/reserved_key.h"
 #include "proxy/route/cluster_replies.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/sessions.h"
@@ -198,7 +199,7 @@ void ClientSession::execute(resp::Args args, std::string_view bytes) {
   core_.stats.requests.add();
   const resp::CommandSpec* spec = table().commands->find(args[0]);
   if (spec != nullptr && is_single_key(*spec) && is_plain() && spec->arity_ok(args.size()) &&
-      handler_of(*spec) == nullptr && !is_reserved_key(args[1])) [[likely]] {
+      handler_of(*spec) == nullptr && !resp::is_reserved_key(args[1])) [[likely]] {
     slots::SlotId slot = slots::slot_of_key(args[1]);
     slots::NodeIndex owner = table().map->owner(slot);
     if (is_redirect() && owner != listener_->node) return redirect(slot, owner);

@@ -2,6 +2,7 @@
 // their own.
 
 #include "proxy/resp/command_table.h"
+#include "proxy/resp/reserved_key.h"
 #include "proxy/session/client_session.h"
 #include "proxy/session/commands.h"
 #include "slots/key_slot.h"
@@ -16,7 +17,7 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
   if (frame.args.size() < 2 || !is_plain()) return false;
   const resp::CommandSpec* spec = table().commands->find(frame.args[0]);
   if (spec == nullptr || !is_single_key(*spec) || handler_of(*spec) != nullptr ||
-      is_reserved_key(frame.args[1]) ||
+      resp::is_reserved_key(frame.args[1]) ||
       !spec->arity_ok(frame.args.size() + static_cast<std::size_t>(frame.args_left))) {
     return false;
   }

@@ -6,6 +6,7 @@
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/error_text.h"
 #include "proxy/resp/key_finder.h"
+#include "proxy/resp/reserved_key.h"
 #include "slots/key_slot.h"
 
 namespace proxy::session {
@@ -252,7 +253,7 @@ void forward_by_keys(ClientSession& session, const Request& request) {
   slots::SlotId slot = slots::slot_of_key(request.args[positions[0]]);
   for (std::uint32_t position : positions) {
     std::string_view key = request.args[position];
-    if (is_reserved_key(key)) return session.reply_error(resp::errors::kReservedKey);
+    if (resp::is_reserved_key(key)) return session.reply_error(resp::errors::kReservedKey);
     if (slots::slot_of_key(key) != slot) return session.reply_error(resp::errors::kCrossSlot);
   }
   slots::NodeIndex owner = session.table().map->owner(slot);

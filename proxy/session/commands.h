@@ -9,7 +9,6 @@
 #pragma once
 
 #include <array>
-#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -32,13 +31,6 @@ inline Handler handler_of(const resp::CommandSpec& spec) {
 // One key, the first argument: the commonest kind of command by far.
 inline bool is_single_key(const resp::CommandSpec& spec) {
   return spec.rule == resp::KeyRule::Range && spec.first_key == 1 && spec.last_key == 1;
-}
-
-// Keys of the proxy's own: clients can't name them and never see them.
-inline constexpr std::string_view kReservedPrefix = "__slotproxy:";
-inline bool is_reserved_key(std::string_view key) {
-  return key.size() >= kReservedPrefix.size() &&
-         std::memcmp(key.data(), kReservedPrefix.data(), kReservedPrefix.size()) == 0;
 }
 
 // Everything but the fastest path: unknown commands, arity, AUTH, subcommands, handlers, several

@@ -11,6 +11,7 @@
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/reply_cursor.h"
+#include "proxy/resp/reserved_key.h"
 #include "proxy/session/all_nodes.h"
 #include "proxy/session/apart_gather.h"
 #include "proxy/session/commands.h"
@@ -56,7 +57,8 @@ std::optional<Target> find_target(ClientSession& session, const Request& request
   }
   slots::SlotId slot = slots::slot_of_key(keys.front());
   for (std::string_view key : keys) {
-    if (is_reserved_key(key)) return session.reply_error(resp::errors::kReservedKey), std::nullopt;
+    if (resp::is_reserved_key(key))
+      return session.reply_error(resp::errors::kReservedKey), std::nullopt;
     if (slots::slot_of_key(key) != slot)
       return session.reply_error(resp::errors::kCrossSlot), std::nullopt;
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "proxy/resp/reply_cursor.h"
+#include "proxy/resp/reserved_key.h"
 #include "proxy/session/apart_gather.h"
 #include "proxy/session/commands.h"
 #include "slots/key_slot.h"
@@ -87,7 +88,7 @@ class SlotScan : public ApartGather {
     for (std::int64_t i = 0; i < list->count; ++i) {
       auto key = page.read_bulk();
       if (!key) return false;
-      if (slots::slot_of_key(*key) != slot_ || is_reserved_key(*key)) continue;
+      if (slots::slot_of_key(*key) != slot_ || resp::is_reserved_key(*key)) continue;
       if (!take_key(*key)) is_through_ = true;
     }
     return true;

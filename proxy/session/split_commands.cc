@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proxy/resp/reply_cursor.h"
+#include "proxy/resp/reserved_key.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/gather.h"
 #include "slots/key_slot.h"
@@ -39,7 +40,7 @@ bool plan(ClientSession& session, const Request& request, std::size_t stride, Sp
   plan.one_slot = true;
   slots::SlotId first_slot = 0;
   for (std::size_t i = 1; i < request.args.size(); i += stride) {
-    if (is_reserved_key(request.args[i])) {
+    if (resp::is_reserved_key(request.args[i])) {
       session.reply_error(resp::errors::kReservedKey);
       return false;
     }
