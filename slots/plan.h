@@ -3,8 +3,8 @@
 // A plan is bound to the map it was made for (base_epoch) and to its content (digest): an approval
 // names the digest, and nothing moves without one.
 //
-//   proposed -> running <-> paused -> done | aborted | failed
-//   proposed -> rejected | stale
+//   proposed -> approved -> running <-> paused, and from there -> done | aborted | failed
+//   proposed -> rejected | stale; approved -> stale, when the map changed before its first step
 #pragma once
 
 #include <cstdint>
@@ -46,6 +46,9 @@ enum class PlanState : std::uint8_t {
 // Whether a plan may go from one state to the other.
 [[nodiscard]] bool may_become(PlanState from, PlanState to);
 
+// Where nodes are: "inv-bcn" -> "127.0.0.1:7001".
+using NodePlaces = std::vector<std::pair<std::string, std::string>>;
+
 // What an approval approves; nothing of it changes afterwards.
 struct PlanContent {
   PlanId id = 0;
@@ -56,8 +59,7 @@ struct PlanContent {
   std::vector<SlotMapEdit> edits_after;  // Nodes removed once they own nothing.
   std::uint64_t bytes_per_second = 0;    // 0: no limit. May be throttled later without a new plan.
   std::uint64_t pause_ms = 50;           // The longest pause of a slot group.
-  // The nodes that take part, and where they are: "inv-bcn" -> "127.0.0.1:7001".
-  std::vector<std::pair<std::string, std::string>> places;
+  NodePlaces places;                     // Of the nodes that take part.
 };
 
 // "3f9c-e1a2": the first 8 hex digits of the SHA-256 of the content, every field of it. The same
@@ -78,7 +80,9 @@ struct Plan {
 };
 
 // Whether a plan made for `content.base_epoch` still fits: same epoch, every move's source owns its
-// slots, and every node is where it was. Errors: Conflict, saying what changed.
-[[nodiscard]] Status check_still_fits(const PlanContent& content, const SlotMap& map);
+// slots, and every node is where it was; `places` are those of now. Errors: Conflict, saying what
+// changed.
+[[nodiscard]] Status check_still_fits(const PlanContent& content, const SlotMap& map,
+                                      const NodePlaces& places);
 
 }  // namespace slots

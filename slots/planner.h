@@ -2,13 +2,13 @@
 // same input gives the same moves, as few as possible.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "slots/leveling.h"
 #include "slots/plan.h"
 #include "slots/result.h"
 #include "slots/slot_map.h"
@@ -17,20 +17,17 @@ namespace slots {
 
 enum class Measure : std::uint8_t { Slots, Keys, Bytes, Operations };
 
-// What each slot weighs; for Measure::Slots all are 1.
-using SlotLoads = std::array<double, kSlotCount>;
-
 struct BalanceGoal {  // Every node's share follows its weight.
   Measure measure = Measure::Slots;
 };
 struct AddGoal {  // A node that is not in the map joins it with its share.
   Node node;
 };
-struct DrainGoal {  // A node gives all it owns away.
+struct DrainGoal {  // A node gives all it owns away. Its weight becomes 0, so that it stays empty.
   std::string node;
-  bool leaves = false;  // And leaves the map afterwards.
+  bool leaves = false;  // And leaves the map afterwards, in place of the weight of 0.
 };
-struct WeightGoal {
+struct WeightGoal {  // The node gets the share of that weight.
   std::string node;
   double weight = 1.0;
 };
@@ -47,12 +44,17 @@ struct RelieveGoal {  // The heaviest slots of the busiest node to the idlest, u
                       // share.
   Measure measure = Measure::Operations;
 };
-// Applied together, in order: "--add a --weight b=2".
+// Applied together: "--add a --weight b=2". Without a BalanceGoal nodes that are not named give or
+// take only what the named ones need; with one its measure counts for all. Of two goals for one
+// slot or weight the later counts. Slots of a MoveGoal stay where it wants them.
 using Goal =
     std::variant<BalanceGoal, AddGoal, DrainGoal, WeightGoal, MoveGoal, OwnershipGoal, RelieveGoal>;
 
+// "add inv-tar, weight of inv-bcn: 2".
+[[nodiscard]] std::string purpose_of(const std::vector<Goal>& goals);
+
 struct PlanLimits {
-  std::optional<std::size_t> slots;  // Move no more than these.
+  std::optional<std::size_t> slots;  // Move no more than these; a part of the way then.
 };
 
 struct Proposal {
@@ -61,13 +63,15 @@ struct Proposal {
   std::vector<SlotMapEdit> edits_after;
   std::size_t slots_moved = 0;
   std::size_t least_possible = 0;  // Slots that any way to the same shares has to move.
-  // Largest over fair share, of the measure, before and after; 1 is perfect.
+  // Largest over fair share, of the measure (slots, or that of a BalanceGoal or RelieveGoal),
+  // before and after, both with the weights of after; 1 is perfect.
   double spread_before = 1;
   double spread_after = 1;
 };
 
+// `loads`: what each slot weighs in that measure; not looked at for Measure::Slots.
 // Errors: InvalidArgument or NotFound, naming the node or slot that does not fit; AlreadyExists
-// when all is as wanted already.
+// when all is as wanted already, or a node to add is in the map.
 [[nodiscard]] Result<Proposal> propose(const SlotMap& map, const std::vector<Goal>& goals,
                                        const SlotLoads& loads, const PlanLimits& limits);
 
