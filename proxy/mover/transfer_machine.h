@@ -1,0 +1,188 @@
+// Transfer::Machine: the state behind a Transfer. step() takes in what the feeds said (hear_…) and
+// what has become of the last action (on(), both in transfer.cc); then next() decides from the
+// state alone what to do (transfer_steps.cc).
+//
+// Two rules hold the copies together: a name leaves the set of dirty ones before its key is read,
+// so that a change which the read does not show makes it dirty again; and what was taken out and
+// not written is put back, whenever a fence is lifted early.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proxy/mover/dirty_keys.h"
+#include "proxy/mover/slot_groups.h"
+#include "proxy/mover/transfer.h"
+#include "slots/slot.h"
+
+namespace proxy::mover {
+
+class Transfer::Machine {
+ public:
+  explicit Machine(TransferSpec spec);
+
+  [[nodiscard]] Action step(Event event);
+  [[nodiscard]] const Progress& progress() const { return progress_; }
+
+ private:
+  // Committed slots whose copies the source still has.
+  struct Kept {
+    slots::SlotSet slots;
+    std::uint64_t marker = 0;
+  };
+  // Of a KeyValue, what is to be known when it has been written.
+  struct Written {
+    std::string name;
+    std::size_t payload_bytes = 0;
+    bool exists = false;
+    bool is_stream = false;
+  };
+  enum class FenceStep : std::uint8_t {
+    None,        // No fence.
+    Asked,       // Fence is under way.
+    Catch,       // Then everything that was written before the fence is known.
+    Copy,        // Dirty keys and streams of the group.
+    CatchAgain,  // Then the target is known to have kept the copies.
+    Mark,
+    Commit,
+  };
+
+  // --- what has happened (transfer.cc)
+  void on(const Started&) {}
+  void on(Connected& connected);
+  void on(Scanned& scanned);
+  void on(ReadDone& done);
+  void on(WriteDone& done);
+  void on(const Removed&) {}
+  void on(const Caught&);
+  void on(const Fenced&) {
+    expect<Fence>();
+    fence_step_ = FenceStep::Catch;
+  }
+  void on(const NotFenced& not_fenced);
+  void on(const Lifted&) {}
+  void on(const MarkerPut&);
+  void on(const Committed&);
+  void on(const NotCommitted& not_committed);
+  void on(const Durability& durability);
+  void on(const GaveBack&);
+  void on(const NotGivenBack& not_given_back);
+  void on(const Noted&);
+  void on(const NotNoted& not_noted);
+  void on(const Waited&) {}
+  void on(const NodeLost& lost);
+  void hear_source(const Notices& notices);
+  void hear_target(const Notices& notices);
+  void note_write_failure(const WriteDone::Failure& failure);
+  void judge_marker(const Connected& connected);
+
+  // --- what to do (transfer_steps.cc)
+  [[nodiscard]] Action next();
+  [[nodiscard]] Action connect();
+  [[nodiscard]] Action purge();
+  [[nodiscard]] Action copy();
+  [[nodiscard]] Action catch_up();
+  [[nodiscard]] Action fence(const slots::SlotSet& group);
+  [[nodiscard]] Action go_on_in_fence();
+  [[nodiscard]] Action keep();
+  [[nodiscard]] Action collect();
+  [[nodiscard]] Action read(std::vector<std::string> names, bool is_recopy);
+  [[nodiscard]] Action write();
+  [[nodiscard]] Action finish();
+  [[nodiscard]] Action wait_until(std::uint64_t at_ms) const;
+
+  void begin_anew();                         // All copying of what is not committed.
+  void leave_fence(const std::string& why);  // Before Commit; "" when nobody is to blame.
+  void put_back_batch();                     // What was taken is not written.
+  void begin_ending(Finish::How how, std::string reason);  // In good order: purge, keep, collect.
+  void resume();                                           // After a Connect.
+  void enter(Phase phase);                                 // And begin its pass, if it has one.
+  void update_progress();
+  [[nodiscard]] std::string why_waiting() const;
+  [[nodiscard]] std::size_t batch_size() const;
+  [[nodiscard]] slots::SlotSet kept_slots() const;
+  [[nodiscard]] bool is_fenced() const { return fence_step_ != FenceStep::None; }
+  template <class T>
+  void expect() const;  // That `T` was the last action.
+
+  TransferSpec spec_;
+  std::string marker_key_;
+  Progress progress_;
+  Phase phase_ = Phase::Connecting;
+  std::uint64_t now_ms_ = 0;
+  Wish wish_ = Wish::Run;
+  std::size_t last_action_ = 0;  // Its place in Action.
+
+  slots::SlotSet open_;  // The source's, to move.
+  std::vector<Kept> kept_;
+
+  // --- the nodes
+  bool is_connected_ = false;
+  unsigned connect_failures_ = 0;
+  std::uint64_t connect_at_ms_ = 0;
+  std::string target_run_id_;
+
+  // --- a pass over a node's keys: purge, copy or collect
+  std::uint64_t cursor_ = 0;
+  bool is_pass_over_ = false;
+  std::deque<std::string> passed_;  // Names of the last Scanned that are still to be dealt with.
+
+  // --- copies
+  DirtyKeys dirty_;
+  SlotGroups groups_;
+  std::vector<std::string> reading_;
+  std::vector<KeyValue> batch_;                    // Read, to be written.
+  std::vector<Written> written_;                   // Being written.
+  bool is_recopy_ = false;                         // The batch is of dirty names.
+  double payload_bytes_ = 0;                       // Of a key, lately.
+  std::size_t round_left_ = 0;                     // Of a catch-up round: names still to be taken.
+  bool is_caught_up_ = false;                      // A round has just ended with a CatchFeeds.
+  bool is_idle_round_ = false;                     // It had nothing to copy.
+  bool is_dirty_turn_ = false;                     // In the pass: dirty names before new ones.
+  std::optional<std::uint64_t> unready_since_ms_;  // No group could be fenced since.
+  bool must_begin_anew_ = false;                   // Names of changed keys were lost, or copies.
+  std::uint64_t copy_at_ms_ = 0;                   // Not before: the target had said NotNow.
+
+  // --- the fence
+  FenceStep fence_step_ = FenceStep::None;
+  bool must_lift_ = false;
+  slots::SlotSet group_;
+  std::vector<std::string> streams_;  // Of the group, still to be copied.
+  std::uint64_t fenced_at_ms_ = 0;
+  std::uint64_t copied_since_ms_ = 0;
+  double estimated_ms_ = 0;
+  bool is_group_written_ = false;  // Something was, since the feeds were caught.
+  unsigned fence_failures_ = 0;    // In a row.
+  std::uint64_t fence_at_ms_ = 0;  // Not before.
+
+  // --- the marker
+  std::uint64_t marker_ = 0;        // The last number that was put, by anybody.
+  bool is_marker_lost_ = false;     // To be put again.
+  bool is_marker_doubted_ = false;  // It got lost while the target ran: its absence proves nothing.
+  bool may_evict_marker_ = false;
+  bool must_vouch_ = false;
+  slots::SlotSet to_give_back_;
+  bool was_target_flushed_ = false;  // Heard with this event.
+
+  // --- keep and collect
+  std::uint64_t ask_durability_at_ms_ = 0;
+  bool is_collecting_ = false;  // Some of the kept copies may be gone.
+  bool must_drop_kept_ =
+      false;                // The target was flushed: what the source keeps must not come back.
+  bool is_purged_ = false;  // While ending: the target holds nothing of what is not committed.
+  bool is_marker_removed_ = false;
+
+  std::optional<Finish> ending_;      // How it is to end once all is in order.
+  std::optional<Finish> finish_now_;  // As things are.
+
+  // --- why nothing goes on
+  std::string connect_reason_;
+  std::string write_reason_;
+  std::string fence_reason_;
+  std::string durability_reason_;
+};
+
+}  // namespace proxy::mover
