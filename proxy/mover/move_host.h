@@ -36,9 +36,9 @@ class MoveHost {
  public:
   virtual ~MoveHost() = default;
 
-  // Returns when every worker holds new commands for these slots back and has the answer to all
-  // that it had sent to `source`. Errors: Timeout (not all within `limit`): nothing is fenced then;
-  // Unavailable when the proxy ends.
+  // Returns when every worker holds new commands for these slots back, and flushes of any node, and
+  // has the answer to all that it had sent to `source` and to all flushes. Errors: Timeout (not all
+  // within `limit`): nothing is fenced then; Unavailable when the proxy ends.
   [[nodiscard]] virtual slots::Result<FenceGrant> fence(const slots::SlotSet& slots,
                                                         const std::string& source,
                                                         conf::Milliseconds limit) = 0;
@@ -47,16 +47,16 @@ class MoveHost {
   // published to every worker, held commands released to it. Errors: Conflict when the source does
   // not own them all; Io when the journal failed (the commit may or may not be in it: nothing goes
   // on before a restart has read it). The fence is lifted in any case.
-  [[nodiscard]] virtual slots::Result<slots::Epoch> commit(std::uint64_t plan,
-                                                           const slots::SlotSet& slots,
-                                                           const std::string& source,
-                                                           const std::string& target,
-                                                           std::uint64_t marker) = 0;
-  // `target` still holds these committed slots. From the commit until they are collected, workers
-  // send a target whose server was restarted (and, after the proxy's own start, any) nothing for
-  // them before this was called.
+  // Until the slots are collected workers send their commands only to a target whose server has
+  // `target_run_id`. Another one (and, after the proxy's own start, any) may have lost them, and
+  // gets nothing before vouch().
+  [[nodiscard]] virtual slots::Result<slots::Epoch> commit(
+      std::uint64_t plan, const slots::SlotSet& slots, const std::string& source,
+      const std::string& target, std::uint64_t marker, const std::string& target_run_id) = 0;
+  // `target`, as long as its server has this run id, still holds these committed slots.
   [[nodiscard]] virtual slots::Status vouch(std::uint64_t plan, const slots::SlotSet& slots,
-                                            const std::string& target) = 0;
+                                            const std::string& target,
+                                            const std::string& target_run_id) = 0;
   // `target` has lost these committed slots: they are `source`'s again, as with commit(). Errors:
   // Conflict when the target does not own them all, or when a flush of `target` was asked for since
   // their commit, which the source's copies have not seen; Io as with commit().

@@ -80,8 +80,10 @@ struct Remove {  // -> Removed.
   std::vector<std::string> keys;
 };
 struct CatchFeeds {};  // -> Caught: all that was acknowledged before has been reported after it.
-// -> Fenced or NotFenced. Once fenced, nobody writes these slots, and nothing that was sent to the
-// source for them can still run. No answer within `limit_ms`: NotFenced.
+// -> Fenced or NotFenced. Once fenced, nobody writes these slots nor flushes either node, and
+// nothing that was sent to the source for them can still run. No answer within `limit_ms`:
+// NotFenced. What follows under the fence has the rest of `limit_ms`: what is not answered by then
+// is NodeLost.
 struct Fence {
   slots::SlotSet slots;
   std::uint32_t limit_ms = 0;
@@ -96,12 +98,14 @@ struct PutMarker {
 struct Commit {
   slots::SlotSet slots;
   std::uint64_t marker = 0;  // To be recorded with the commit: TransferSpec::marker of a later one.
+  std::string target_run_id;  // Of the server that holds the copies.
 };
 struct AskDurability {};  // -> Durability. Whether the target would keep all it has, marker too.
 // -> Noted or NotNoted. Speaks with no node. After a Connect that found the marker: the target
 // still holds these slots, and commands held back since its restart may go on.
 struct Vouch {
   slots::SlotSet slots;
+  std::string target_run_id;
 };
 // -> GaveBack or NotGivenBack. Speaks with no node. The target has lost these: they belong to the
 // source again.

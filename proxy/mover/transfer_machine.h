@@ -1,6 +1,6 @@
-// Transfer::Machine: the state behind a Transfer. step() takes in what the feeds said (hear_…) and
-// what has become of the last action (on(), both in transfer.cc); then next() decides from the
-// state alone what to do (transfer_steps.cc).
+// Transfer::Machine: the state behind a Transfer. step() takes in what the feeds said (hear_source,
+// hear_target) and what has become of the last action (on, all in transfer.cc); then next() decides
+// from the state alone what to do (transfer_steps.cc).
 //
 // Two rules hold the copies together: a name leaves the set of dirty ones before its key is read,
 // so that a change which the read does not show makes it dirty again; and what was taken out and

@@ -46,7 +46,7 @@ Action Transfer::Machine::next() {
   }
   if (!is_connected_) return connect();
   if (!to_give_back_.empty()) return GiveBack{to_give_back_};
-  if (must_vouch_) return Vouch{kept_slots()};
+  if (must_vouch_) return Vouch{kept_slots(), target_run_id_};
   if (is_fenced()) return go_on_in_fence();
   if (must_drop_kept_ && phase_ != Phase::Collecting) {
     put_back_batch();
@@ -175,7 +175,7 @@ Action Transfer::Machine::go_on_in_fence() {
       return go_on_in_fence();
     }
     case FenceStep::Commit:
-      if (!is_marker_lost_) return Commit{group_, marker_};
+      if (!is_marker_lost_) return Commit{group_, marker_, target_run_id_};
       fence_step_ = FenceStep::Mark;
       [[fallthrough]];
     case FenceStep::Mark:

@@ -33,7 +33,8 @@ struct Value {
 };
 using Node = std::map<std::string, Value>;
 
-// Two nodes, and whoever carries a transfer's actions out: rightly, unless `instead` says otherwise.
+// Two nodes, and whoever carries a transfer's actions out: rightly, unless `instead` says
+// otherwise.
 class Rig {
  public:
   explicit Rig(TransferSpec spec) : spec_(std::move(spec)), transfer_(spec_) {
