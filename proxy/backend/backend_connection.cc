@@ -12,6 +12,7 @@
 
 #include "proxy/backend/backends.h"
 #include "proxy/resp/reply_writer.h"
+#include "proxy/resp/reserved_key.h"
 #include "slots/assert.h"
 
 namespace proxy::backend {
@@ -109,7 +110,7 @@ void BackendConnection::greet() {
     greeting_steps_.push_back(GreetingStep::Hello);
   }
   resp::append_request(greeting_, {"CLIENT", "SETNAME", core_.connection_name});
-  resp::append_request(greeting_, {"GET", "__slotproxy:identity"});
+  resp::append_request(greeting_, {"GET", resp::kIdentityKey});
   resp::append_request(greeting_, {"ROLE"});
   greeting_steps_.insert(greeting_steps_.end(),
                          {GreetingStep::SetName, GreetingStep::Identity, GreetingStep::Role});

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "proxy/resp/reserved_key.h"
 #include "slots/assert.h"
 
 namespace proxy::control {
@@ -187,7 +188,7 @@ NodeVerifier::Step NodeVerifier::on_error(const Reply& error) {
   }
   if (asking_ == Asking::ClientKill) return next_kill();  // It is gone already.
   if (asking_ == Asking::GetIdentity && word == "WRONGTYPE") {
-    return refused(fmt::format("holds something else under the key {}", kIdentityKey));
+    return refused(fmt::format("holds something else under the key {}", resp::kIdentityKey));
   }
   return refused(fmt::format("answers an error: {}", said));
 }
@@ -202,25 +203,26 @@ NodeVerifier::Step NodeVerifier::on_info(const Reply& reply) {
     }
   }
   if (facts_.loading) return Verdict{VerifyOutcome::Alive, "is loading its data set"};
-  return ask(Asking::GetIdentity, {"GET", std::string(kIdentityKey)});
+  return ask(Asking::GetIdentity, {"GET", std::string(resp::kIdentityKey)});
 }
 
 NodeVerifier::Step NodeVerifier::on_identity(const Reply& reply) {
   const std::string& expected = options_.expected_identity;
   if (reply.is_nil()) {
-    if (set_tried_) return refused(fmt::format("does not keep the key {}", kIdentityKey));
+    if (set_tried_) return refused(fmt::format("does not keep the key {}", resp::kIdentityKey));
     set_tried_ = true;
     const std::string& value = expected.empty() ? options_.new_identity : expected;
-    return ask(Asking::SetIdentity, {"SET", std::string(kIdentityKey), value, "NX"});
+    return ask(Asking::SetIdentity, {"SET", std::string(resp::kIdentityKey), value, "NX"});
   }
   if (!reply.is_string())
-    return refused(fmt::format("holds something else under the key {}", kIdentityKey));
+    return refused(fmt::format("holds something else under the key {}", resp::kIdentityKey));
   if (!expected.empty() && reply.text != expected) {
     return refused(fmt::format("is another server: its identity is {}, recorded is {}",
                                quoted(reply.text), expected));
   }
   const auto holder = parse_identity(reply.text);
-  if (!holder) return refused(fmt::format("holds something else under the key {}", kIdentityKey));
+  if (!holder)
+    return refused(fmt::format("holds something else under the key {}", resp::kIdentityKey));
   if (holder->cluster != options_.cluster) {
     return refused(fmt::format("belongs to cluster \"{}\", as node {}", quoted(holder->cluster),
                                quoted(holder->node)));
@@ -234,7 +236,7 @@ NodeVerifier::Step NodeVerifier::on_identity(const Reply& reply) {
 
 NodeVerifier::Step NodeVerifier::on_identity_set(const Reply& reply) {
   // Somebody else was faster: what is there now decides.
-  if (reply.is_nil()) return ask(Asking::GetIdentity, {"GET", std::string(kIdentityKey)});
+  if (reply.is_nil()) return ask(Asking::GetIdentity, {"GET", std::string(resp::kIdentityKey)});
   identity_ =
       options_.expected_identity.empty() ? options_.new_identity : options_.expected_identity;
   if (!options_.expected_identity.empty()) {

@@ -25,8 +25,6 @@
 
 namespace proxy::control {
 
-inline constexpr std::string_view kIdentityKey = "__slotproxy:identity";
-
 // What INFO said. Numbers are 0 and texts empty where it said nothing.
 struct NodeFacts {
   std::string version;  // redis_version; of Valkey, the Redis version that it is compatible with.

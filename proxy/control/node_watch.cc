@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "proxy/resp/reserved_key.h"
+
 namespace proxy::control {
 
 namespace {
@@ -231,7 +233,7 @@ void NodeWatch::on_info(const Reply& reply) {
   if (node_.expected_identity.empty()) return;
   // A client's FLUSHALL takes the identity with it. Written back only now that the server has shown
   // to be a primary.
-  client_.call({"SET", std::string(kIdentityKey), node_.expected_identity, "NX"},
+  client_.call({"SET", std::string(resp::kIdentityKey), node_.expected_identity, "NX"},
                options_.node_silent, [](const slots::Result<Reply>&) {});
 }
 

@@ -8,6 +8,8 @@
 namespace proxy::resp {
 
 inline constexpr std::string_view kReservedPrefix = "__slotproxy:";
+// Says which node of which cluster a server is.
+inline constexpr std::string_view kIdentityKey = "__slotproxy:identity";
 
 inline bool is_reserved_key(std::string_view key) {
   return key.size() >= kReservedPrefix.size() &&

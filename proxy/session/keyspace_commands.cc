@@ -11,6 +11,7 @@
 
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/reply_cursor.h"
+#include "proxy/resp/reserved_key.h"
 #include "proxy/route/scan_cursor.h"
 #include "proxy/session/all_nodes.h"
 #include "proxy/session/commands.h"
@@ -19,15 +20,13 @@ namespace proxy::session {
 
 namespace {
 
-constexpr std::string_view kIdentityKey = "__slotproxy:identity";
-
 // --- DBSIZE --------------------------------------------------------------------------------------
 
 class DbsizeGather final : public AllNodesGather {
  public:
   DbsizeGather(ClientSession& session, std::string_view bytes) : AllNodesGather(session) {
     std::string exists;
-    resp::append_request(exists, {"EXISTS", kIdentityKey});
+    resp::append_request(exists, {"EXISTS", resp::kIdentityKey});
     for (slots::NodeIndex node : nodes_meant(session, NodesMeant::Owners)) {
       ask(node, bytes);
       ask(node, exists);
@@ -296,7 +295,7 @@ class FlushGather final : public AllNodesGather {
       ask(node, bytes);
       const std::string& identity = session.table().nodes[node].identity;
       std::string restore;
-      resp::append_request(restore, {"SET", kIdentityKey, identity});
+      resp::append_request(restore, {"SET", resp::kIdentityKey, identity});
       // An answer that nobody waits for: without its identity a node is given it again when it is
       // next verified.
       if (!identity.empty()) session.send_ahead(node, restore);

@@ -13,6 +13,7 @@
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/reply_cursor.h"
+#include "proxy/resp/reserved_key.h"
 #include "proxy/route/info_merge.h"
 #include "proxy/session/all_nodes.h"
 #include "proxy/session/commands.h"
@@ -56,7 +57,7 @@ class InfoGather final : public AllNodesGather {
     std::string info;
     resp::append_request(info, {"INFO", "everything"});
     std::string exists;
-    resp::append_request(exists, {"EXISTS", "__slotproxy:identity"});
+    resp::append_request(exists, {"EXISTS", resp::kIdentityKey});
     for (slots::NodeIndex node : nodes_meant(session(), NodesMeant::Every)) {
       ask(node, info);
       ask(node, exists);

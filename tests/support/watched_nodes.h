@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proxy/control/health_watcher.h"
+#include "proxy/resp/reserved_key.h"
 #include "tests/support/fake_node.h"
 #include "tests/support/test_loop.h"
 
@@ -21,7 +22,7 @@ using proxy::control::HealthWatcher;
 using proxy::control::NodeStatus;
 using proxy::control::WatchedNode;
 
-inline const std::string kKey(proxy::control::kIdentityKey);
+inline const std::string kKey(proxy::resp::kIdentityKey);
 inline const std::string kRunA(40, 'a');
 inline const std::string kRunB(40, 'b');
 

@@ -4,10 +4,10 @@
 #include <variant>
 
 #include "proxy/control/node_verifier.h"
+#include "proxy/resp/reserved_key.h"
 
 using proxy::control::Command;
 using proxy::control::identity_of;
-using proxy::control::kIdentityKey;
 using proxy::control::NodeVerifier;
 using proxy::control::parse_info;
 using proxy::control::Reply;
@@ -15,6 +15,7 @@ using proxy::control::Verdict;
 using proxy::control::VerifyOptions;
 using proxy::control::VerifyOutcome;
 using proxy::control::why_unsuitable;
+using proxy::resp::kIdentityKey;
 
 namespace {
 
