@@ -1,4 +1,5 @@
 // slotctl: the operator's command line for a running slotproxy.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -16,6 +17,13 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// Of the terminal that the standard output is; 0: it is none, or one that can't move its cursor.
+std::size_t terminal_columns() {
+  winsize size{};
+  if (environment("TERM") == "dumb" || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col > 0 ? size.ws_col : 80;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -25,7 +33,8 @@ int main(int count, char** arguments) {
                            environment("TERM") != "dumb";
   const admin::Surroundings surroundings{.admin_address = environment("SLOTPROXY_ADMIN"),
                                          .admin_password = environment("SLOTPROXY_ADMIN_PASSWORD"),
-                                         .style = {.is_coloured = is_coloured}};
+                                         .style = {.is_coloured = is_coloured},
+                                         .columns = terminal_columns()};
   return admin::run_command_line({arguments + 1, arguments + count}, surroundings, std::cout,
                                  std::cerr);
 }

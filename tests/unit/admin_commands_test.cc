@@ -1,109 +1,21 @@
 #include <doctest/doctest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <cstring>
 #include <fstream>
-#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "admin/api.h"
 #include "admin/commands.h"
+#include "tests/support/fake_daemon.h"
 #include "tests/support/temp_folder.h"
 
 using namespace admin;
+using tests::bulk;
+using tests::FakeDaemon;
+using tests::Outcome;
+using tests::slotctl;
 
 namespace {
-
-std::string bulk(const std::string& text) {
-  return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
-}
-
-// A daemon that reads what one client sends and answers it always the same.
-class FakeDaemon {
- public:
-  // An empty answer: it never answers, and keeps the connection open.
-  explicit FakeDaemon(std::string answer, bool is_tcp = false) : path_(folder_.file("admin.sock")) {
-    is_tcp ? listen_on_tcp() : listen_on_path();
-    REQUIRE(::listen(listener_, 8) == 0);
-    thread_ = std::thread([this, text = std::move(answer)] { serve(text); });
-  }
-  ~FakeDaemon() {
-    finish();
-    ::close(listener_);
-  }
-  FakeDaemon(const FakeDaemon&) = delete;
-  FakeDaemon& operator=(const FakeDaemon&) = delete;
-
-  [[nodiscard]] const std::string& path() const { return path_; }
-  // What the client sent first. Ends the daemon.
-  [[nodiscard]] const std::string& request() {
-    finish();
-    return request_;
-  }
-
- private:
-  void finish() {
-    if (!thread_.joinable()) return;
-    ::shutdown(listener_, SHUT_RDWR);
-    thread_.join();
-  }
-
-  void listen_on_path() {
-    listener_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path_.data(), path_.size());
-    REQUIRE(::bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
-  }
-
-  void listen_on_tcp() {
-    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    REQUIRE(::bind(listener_, reinterpret_cast<const sockaddr*>(&address), size) == 0);
-    REQUIRE(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    path_ = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-  }
-
-  void serve(const std::string& answer) {
-    const int client = ::accept(listener_, nullptr, nullptr);
-    if (client < 0) return;
-    char bytes[65536];
-    const ssize_t count = ::recv(client, bytes, sizeof(bytes), 0);
-    if (count > 0) request_.assign(bytes, static_cast<std::size_t>(count));
-    (void)::send(client, answer.data(), answer.size(), MSG_NOSIGNAL);
-    // Until the client has closed: it decides how long it waits.
-    while (::recv(client, bytes, sizeof(bytes), 0) > 0) {
-    }
-    ::close(client);
-  }
-
-  tests::TempFolder folder_;
-  std::string path_;
-  int listener_ = -1;
-  std::string request_;
-  std::thread thread_;
-};
-
-struct Outcome {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
-Outcome slotctl(const std::vector<std::string>& arguments, const Surroundings& surroundings = {}) {
-  std::ostringstream out;
-  std::ostringstream err;
-  const int code = run_command_line(arguments, surroundings, out, err);
-  return {code, out.str(), err.str()};
-}
 
 bool has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
@@ -303,4 +215,17 @@ TEST_CASE("config check needs no daemon; a good file exits with 0, mistakes with
 
 TEST_CASE("config reference lists options") {
   CHECK(has(slotctl({"config", "reference"}).out, "limits.clients"));
+}
+
+TEST_CASE("config export asks for options, nodes and slots, and writes a file") {
+  const std::vector<std::string> answers{
+      bulk(R"({"options":[{"option":"cluster","values":["shop"]}]})"),
+      bulk(R"({"epoch":7,"nodes":[{"name":"a","address":"127.0.0.1:7001","slots":16384}]})"),
+      bulk(R"({"epoch":7,"owners":[{"node":"a","ranges":["0-16383"]}]})")};
+  FakeDaemon daemon(answers);
+  const Outcome outcome = slotctl({"config", "export"}, {.admin_address = daemon.path()});
+  CHECK(outcome.code == 0);
+  CHECK(outcome.out ==
+        "cluster: shop\nnodes:\n  - name: a\n    address: 127.0.0.1:7001\n    slots: 0-16383\n");
+  CHECK(daemon.requests().size() == 3);
 }
