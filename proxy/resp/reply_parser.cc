@@ -55,10 +55,17 @@ const char* ReplyParser::go_on(const char* p, const char* end) {
   }
 }
 
+// CRLF ends it. A newline alone would be an end for some clients and none for others.
 const char* ReplyParser::line(const char* p, const char* end) {
   const auto* newline =
       static_cast<const char*>(std::memchr(p, '\n', static_cast<std::size_t>(end - p)));
-  if (newline == nullptr) return nullptr;
+  if (newline == nullptr) {
+    if (p < end) after_return_ = end[-1] == '\r';
+    return nullptr;
+  }
+  failed_ = newline > p ? newline[-1] != '\r' : !after_return_;
+  after_return_ = false;
+  if (failed_) return nullptr;
   place_ = Place::Value;
   --values_left_;
   return newline + 1;

@@ -64,7 +64,7 @@ class ReplyParser {
   std::uint64_t number_ = 0;        // A header's number so far.
   std::uint8_t digits_ = 0;
   bool negative_ = false;
-  bool after_return_ = false;  // Behind the header's CR.
+  bool after_return_ = false;  // Behind a CR: of a header, or perhaps of a line's end.
   bool inside_ = false;
   bool failed_ = false;
   Place place_ = Place::Value;
