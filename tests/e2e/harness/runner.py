@@ -232,7 +232,14 @@ def arguments():
 def main():
     options = arguments()
     modules = discover(options.here)
-    groups = groups_of(modules, options)
+    groups = [group for group in groups_of(modules, options) if group.tests]
+    if not groups:
+        print(
+            "no test is chosen%s; run --list names them all"
+            % "".join(" by --only %s" % pattern for pattern in options.only or ())
+        )
+        print("0 passed, 1 failed, 0 skipped")
+        return 1
     if options.list:
         for group in groups:
             for test in group.tests:
