@@ -169,6 +169,16 @@ void Worker::discard() {
   SP_ASSERT(uv_loop_close(&loop_) == 0);
 }
 
+session::WorkerTotals Worker::totals() const {
+  session::WorkerTotals totals;
+  for (const auto& worker : workers_) {
+    totals.requests += worker->stats().requests.get();
+    totals.clients += worker->stats().clients_total.get();
+    totals.errors += worker->stats().errors.get();
+  }
+  return totals;
+}
+
 void Worker::ask_all(std::function<std::string(session::Sessions&)> ask,
                      std::function<void(std::vector<std::string>)> answer) {
   struct Round {

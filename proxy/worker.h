@@ -75,6 +75,7 @@ class Worker final : public session::OtherWorkers {
   void tick();
   void adopt(int descriptor, const WorkerListener& listener);
   void close_listeners();
+  [[nodiscard]] session::WorkerTotals totals() const override;
   void ask_all(std::function<std::string(session::Sessions&)> ask,
                std::function<void(std::vector<std::string>)> answer) override;
 

@@ -80,9 +80,10 @@ class InfoGather final : public AllNodesGather {
     facts.clients_max = table.limits.clients;
     facts.workers = client.sessions().workers();
     facts.epoch = table.map->epoch();
-    facts.requests_total = client.core().stats.requests.get();
-    facts.connections_total = client.core().stats.clients_total.get();
-    facts.errors_total = client.core().stats.errors.get();
+    WorkerTotals totals = client.sessions().totals();
+    facts.requests_total = totals.requests;
+    facts.connections_total = totals.clients;
+    facts.errors_total = totals.errors;
     facts.run_id = slots::node_id_of(table.cluster, client.core().connection_name);
     ReplyWriter(out, resp3()).verbatim(route::merge_info(facts, nodes(table), sections_));
     return true;

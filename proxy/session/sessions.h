@@ -19,9 +19,17 @@
 
 namespace proxy::session {
 
+// What all workers have counted since the start, together.
+struct WorkerTotals {
+  std::uint64_t requests = 0;
+  std::uint64_t clients = 0;
+  std::uint64_t errors = 0;
+};
+
 // Asks something of every worker's sessions; the answers come back to the worker that asked.
 class OtherWorkers {
  public:
+  [[nodiscard]] virtual WorkerTotals totals() const = 0;
   // Runs `ask` on every worker's thread, this one's included, then `answer` on the calling
   // worker's, with the answers in the order of the workers. `answer` never runs inside this call,
   // and not at all when the proxy ends first.
@@ -52,6 +60,7 @@ class Sessions {
   void adopt(int descriptor, std::shared_ptr<const ListenerFacts> listener);
 
   [[nodiscard]] OtherWorkers& others() { return others_; }
+  [[nodiscard]] WorkerTotals totals() const { return others_.totals(); }
   [[nodiscard]] unsigned workers() const { return workers_; }
   [[nodiscard]] std::size_t size() const { return sessions_.size(); }
   [[nodiscard]] std::uint64_t clients_of_all_workers() const {

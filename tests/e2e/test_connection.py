@@ -114,6 +114,34 @@ def info_says_what_the_proxy_is_and_has_a_section_per_node(shop):
     has(text, "slotproxy", *[shop.name(place) for place in (0, 1, 2)], what="INFO")
 
 
+@test
+def the_totals_of_info_are_those_of_all_workers(fresh):
+    shop = fresh(workers=4)
+    asking = shop.client("client that asks")
+
+    def totals():
+        text = asking.ask("INFO", "stats").decode()
+        fields = dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
+        return [
+            int(fields[name])
+            for name in (
+                "total_connections_received",
+                "total_commands_processed",
+                "total_error_replies",
+            )
+        ]
+
+    before = totals()
+    for n in range(20):
+        with shop.client("client %d" % n) as client:
+            client.pipeline(("PING",), ("GET", A), ("NOSUCH",))
+    same(
+        [now - then for now, then in zip(totals(), before)],
+        [20, 61, 20],
+        "the connections, commands and errors that INFO has counted",
+    )
+
+
 @test(stock=True)
 def client_commands_are_answered_for_this_client(shop):
     one, two = shop.client("one"), shop.client("two")
