@@ -1,15 +1,5 @@
 #include "proxy/backend/backend_connection.h"
 
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-
 #include "proxy/backend/backends.h"
 #include "proxy/resp/reply_writer.h"
 #include "proxy/resp/reserved_key.h"
@@ -22,16 +12,6 @@ namespace {
 constexpr std::size_t kGreetingReplyMax = 64 * 1024;
 constexpr std::size_t kRoomBytes =
     256 * 1024;  // A streamed request goes on when less than this is queued.
-
-int open_socket(int family) {
-  int descriptor = ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (descriptor >= 0 && family != AF_UNIX) {
-    int on = 1;
-    ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    ::setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-  }
-  return descriptor;
-}
 
 std::string first_line(std::string_view reply) {
   return std::string(reply.substr(0, reply.find('\r')));
@@ -46,6 +26,7 @@ BackendConnection::BackendConnection(WorkerCore& core, NodeBackend& node, Protoc
       protocol_(protocol),
       use_(use),
       resolver_(core.loop),
+      dialer_(core.loop),
       connect_timer_(core.loop) {}
 
 BackendConnection::~BackendConnection() {
@@ -58,41 +39,22 @@ void BackendConnection::connect() {
   connect_timer_.start(core_.table->timeouts.connect,
                        [this] { fail("no connection within timeouts.connect"); });
   const conf::Address& address = node_.route().address;
-  if (auto literal = net::literal_address(address)) return start_connecting({*literal});
+  if (auto literal = net::literal_address(address)) return dial({*literal});
   resolver_.resolve(address, [this](slots::Result<std::vector<net::SocketAddress>> found) {
     if (!found) return fail(found.error().message);
-    start_connecting(std::move(*found));
+    dial(std::move(*found));
   });
 }
 
-void BackendConnection::start_connecting(std::vector<net::SocketAddress> addresses) {
-  addresses_ = std::move(addresses);
-  // A refused connection is known at once on loopback; being told of it from inside submit() would
-  // surprise callers.
+void BackendConnection::dial(std::vector<net::SocketAddress> addresses) {
   state_ = State::Connecting;
-  if (addresses_.empty()) return;
-  const net::SocketAddress& address = addresses_[address_next_++];
-  int descriptor = open_socket(address.family());
-  if (descriptor >= 0) {
-    int result = ::connect(descriptor, address.get(), address.length);
-    if (result == 0 || errno == EINPROGRESS || errno == EAGAIN) {
-      open(core_.loop, descriptor);
-      watch(false, true);
-      return;
-    }
-  }
-  std::string why = std::strerror(errno);
-  if (descriptor >= 0) ::close(descriptor);
-  connect_timer_.start(conf::Milliseconds(0), [this, why] { fail(why); });
-}
-
-void BackendConnection::on_connected() {
-  int error = 0;
-  socklen_t length = sizeof error;
-  ::getsockopt(descriptor(), SOL_SOCKET, SO_ERROR, &error, &length);
-  if (error != 0) return fail(std::strerror(error));
-  state_ = State::Greeting;
-  greet();
+  auto share = core_.table->timeouts.connect / static_cast<int>(addresses.size());
+  dialer_.dial(std::move(addresses), share, [this](slots::Result<int> descriptor) {
+    if (!descriptor) return fail(descriptor.error().message);
+    open(core_.loop, *descriptor);
+    state_ = State::Greeting;
+    greet();
+  });
 }
 
 void BackendConnection::greet() {
@@ -167,7 +129,6 @@ bool BackendConnection::take_greeting(std::string_view reply) {
 }
 
 void BackendConnection::on_ready(bool readable, bool writable, bool broken) {
-  if (state_ == State::Connecting) return on_connected();
   if (broken) return fail("connection lost");
   if (writable) {
     write_blocked_ = false;
@@ -309,6 +270,7 @@ void BackendConnection::fail(const std::string& why) {
   state_ = State::Closed;
   connect_timer_.stop();
   resolver_.cancel();
+  dialer_.cancel();
 
   // What was written in part stays lost; what was not written at all may be sent again.
   std::vector<Ticket*> unsent;
@@ -343,6 +305,7 @@ void BackendConnection::destroy(std::unique_ptr<BackendConnection> self) {
   state_ = State::Closed;
   connect_timer_.stop();
   resolver_.cancel();
+  dialer_.cancel();
   out_.release(core_.blocks);
   if (is_open()) {
     close(std::move(self));

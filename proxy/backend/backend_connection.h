@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "proxy/backend/ticket.h"
+#include "proxy/net/dialer.h"
 #include "proxy/net/loop_timer.h"
 #include "proxy/net/resolver.h"
 #include "proxy/net/socket.h"
@@ -110,8 +111,7 @@ class BackendConnection final : public net::Socket, public Flushable {
     dirty_ = true;
     core_.dirty_connections.push_back(this);
   }
-  void start_connecting(std::vector<net::SocketAddress> addresses);
-  void on_connected();
+  void dial(std::vector<net::SocketAddress> addresses);
   void greet();
   bool take_greeting(std::string_view reply);
   void read_replies();
@@ -141,9 +141,8 @@ class BackendConnection final : public net::Socket, public Flushable {
   std::string greeting_reply_;
   StreamSource* stream_source_ = nullptr;
   net::Resolver resolver_;
+  net::Dialer dialer_;
   net::LoopTimer connect_timer_;
-  std::vector<net::SocketAddress> addresses_;
-  std::size_t address_next_ = 0;
 };
 
 }  // namespace proxy::backend

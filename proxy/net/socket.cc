@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "slots/assert.h"
 
@@ -26,13 +27,14 @@ void Socket::open(uv_loop_t* loop, int descriptor) {
   descriptor_ = descriptor;
 }
 
-void Socket::close(std::unique_ptr<Socket> self) {
+void Socket::close(std::unique_ptr<Socket> self) { ::close(release(std::move(self))); }
+
+int Socket::release(std::unique_ptr<Socket> self) {
   SP_ASSERT(self.get() == this && is_open());
   uv_close(reinterpret_cast<uv_handle_t*>(&poll_),
            on_closed);  // Stops polling before the descriptor goes.
-  ::close(descriptor_);
-  descriptor_ = -1;
   poll_.data = self.release();
+  return std::exchange(descriptor_, -1);
 }
 
 void Socket::on_closed(uv_handle_t* handle) { delete static_cast<Socket*>(handle->data); }

@@ -48,6 +48,9 @@ class Socket {
   // callback.
   void close(std::unique_ptr<Socket> self);
 
+  // As close(), but the descriptor stays open, and is the caller's from now on.
+  [[nodiscard]] int release(std::unique_ptr<Socket> self);
+
   void watch(bool readable, bool writable);
   [[nodiscard]] bool is_reading() const { return (events_ & UV_READABLE) != 0; }
 
