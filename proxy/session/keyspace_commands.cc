@@ -12,7 +12,7 @@
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/reply_cursor.h"
 #include "proxy/resp/reserved_key.h"
-#include "proxy/route/scan_cursor.h"
+#include "proxy/route/scan_place.h"
 #include "proxy/session/all_nodes.h"
 #include "proxy/session/commands.h"
 
@@ -115,24 +115,6 @@ std::optional<std::uint64_t> parse_cursor(std::string_view text) {
   return value;
 }
 
-// Where in the scan over all nodes a call is.
-struct ScanPlace {
-  std::vector<slots::NodeIndex> by_rank;
-  route::ScanCursor cursor;
-
-  // Goes on to the next node that owns slots, from the rank of now; false: there is none.
-  bool seek_owner(const slots::SlotMap& map) {
-    while (cursor.node_rank < by_rank.size()) {
-      if (first_slot_of(map, node())) return true;
-      ++cursor.node_rank;
-      cursor.node_cursor = 0;
-      cursor.epoch_bits = static_cast<std::uint8_t>(map.epoch());
-    }
-    return false;
-  }
-  [[nodiscard]] slots::NodeIndex node() const { return by_rank[cursor.node_rank]; }
-};
-
 class ScanGather final : public AllNodesGather {
  public:
   // The endpoint's own node, with its own cursors.
@@ -140,7 +122,7 @@ class ScanGather final : public AllNodesGather {
     ask_all(NodesMeant::Every, bytes);
   }
   // One node of all.
-  ScanGather(ClientSession& session, ScanPlace place, std::string_view bytes)
+  ScanGather(ClientSession& session, route::ScanPlace place, std::string_view bytes)
       : AllNodesGather(session), place_(std::move(place)) {
     ask(place_->node(), bytes);
   }
@@ -180,7 +162,8 @@ class ScanGather final : public AllNodesGather {
       resp::append_bulk(keys, *key);
       ++count;
     }
-    auto next = place_ ? next_of_all(*node_cursor) : slots::Result<std::uint64_t>(*node_cursor);
+    auto next = place_ ? place_->next(*node_cursor, *asked().map)
+                       : slots::Result<std::uint64_t>(*node_cursor);
     resp::ReplyWriter writer(out, resp3());
     if (!next) {
       writer.error("ERR node " + name_of(fragment) + ": " + next.error().message);
@@ -193,38 +176,23 @@ class ScanGather final : public AllNodesGather {
     return true;
   }
 
-  slots::Result<std::uint64_t> next_of_all(std::uint64_t node_cursor) {
-    place_->cursor.node_cursor = node_cursor;
-    if (node_cursor == 0) {
-      ++place_->cursor.node_rank;
-      place_->cursor.epoch_bits = static_cast<std::uint8_t>(asked().map->epoch());
-      if (!place_->seek_owner(*asked().map)) return std::uint64_t{0};
-    }
-    return route::encode_scan_cursor(place_->cursor);
-  }
-
-  std::optional<ScanPlace> place_;
+  std::optional<route::ScanPlace> place_;
 };
 
-std::optional<ScanPlace> place_of(const ClientSession& session, std::string_view text) {
-  auto value = parse_cursor(text);
-  if (!value) return std::nullopt;
-  auto cursor = route::decode_scan_cursor(*value);
-  if (!cursor) return std::nullopt;
-  const RoutingTable& table = session.table();
-  std::vector<std::string> ids;
+slots::Result<route::ScanPlace> place_of(const RoutingTable& table, std::string_view text) {
+  auto cursor = parse_cursor(text);
+  if (!cursor) return slots::fail(slots::Errc::InvalidArgument, "no number");
+  std::vector<std::string_view> ids;
   for (const NodeRoute& node : table.nodes) ids.push_back(node.id);
-  ScanPlace place{route::nodes_by_rank(ids), *cursor};
-  if (*value == 0) place.cursor.epoch_bits = static_cast<std::uint8_t>(table.map->epoch());
-  if (place.cursor.node_rank >= place.by_rank.size()) return std::nullopt;
-  return place;
+  return route::ScanPlace::find(*cursor, *table.map, ids);
 }
 
 // --- RANDOMKEY -----------------------------------------------------------------------------------
 
 // Asks one node after the other, in random order, until one shows a key. A node may well answer
 // with a key that clients must not see; then it is asked more often at once, so that a single
-// visible key is found almost surely.
+// visible key is found almost surely. The session is held meanwhile: what a client sends behind it
+// must not be executed before the later questions.
 class RandomkeyGather final : public AllNodesGather {
  public:
   explicit RandomkeyGather(ClientSession& session) : AllNodesGather(session) {
@@ -322,14 +290,13 @@ void command_keys(ClientSession& session, const Request& request) {
 
 void command_scan(ClientSession& session, const Request& request) {
   if (session.is_redirect()) return (new ScanGather(session, request.bytes))->sent_all();
-  auto place = place_of(session, request.args[1]);
+  auto place = place_of(session.table(), request.args[1]);
   if (!place) return session.reply_error("ERR invalid cursor");
-  // The rest of a scan whose last nodes have left, or own nothing any more, is empty.
-  if (!place->seek_owner(*session.table().map)) return session.reply("*2\r\n$1\r\n0\r\n*0\r\n");
+  if (place->is_over()) return session.reply("*2\r\n$1\r\n0\r\n*0\r\n");
   std::string bytes;
   resp::append_array_header(bytes, request.args.size());
   resp::append_bulk(bytes, "SCAN");
-  resp::append_bulk(bytes, std::to_string(place->cursor.node_cursor));
+  resp::append_bulk(bytes, std::to_string(place->node_cursor()));
   for (std::string_view arg : request.args.subspan(2)) resp::append_bulk(bytes, arg);
   (new ScanGather(session, std::move(*place), bytes))->sent_all();
 }
