@@ -135,7 +135,7 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
         "All clients: unread replies; beyond it the client with most is closed."),
     option<C, value::Size, &C::limits, &Limits::node_queue>(
         "limits.node_queue",
-        "Per worker and node: request bytes not yet sent; beyond it clients wait."),
+        "Per worker and node: request bytes not yet sent; beyond it an error."),
     option<C, value::Size, &C::limits, &Limits::merged_reply>(
         "limits.merged_reply",
         "A reply that is put together from several nodes; beyond it an error."),
@@ -160,7 +160,9 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
         "timeouts.stalled_client",
         "A client that neither reads its replies nor ends its request for so long is closed."),
     option<C, value::DurationOrZero, &C::timeouts, &Timeouts::drain>(
-        "timeouts.drain", "At SIGTERM: for requests in flight to finish; 0: not at all."),
+        "timeouts.drain",
+        "At SIGTERM, or when a node leaves the map: for requests in flight to finish; 0: not at "
+        "all."),
     option<C, value::LogLevelName, &C::log, &LogConfig::level>(
         "log.level", "The least severe messages that are logged."),
     option<C, value::AbsolutePath, &C::log, &LogConfig::file>(

@@ -66,6 +66,7 @@ std::shared_ptr<RoutingTable> make_routing_table(const conf::Config& config,
 }
 
 void make_cluster_replies(RoutingTable& table) {
+  table.cluster_replies = nullptr;
   std::vector<route::ClusterNodeFacts> facts;
   for (const NodeRoute& node : table.nodes) {
     if (!node.announced) return;

@@ -13,6 +13,16 @@ constexpr std::size_t kGreetingReplyMax = 64 * 1024;
 constexpr std::size_t kRoomBytes =
     256 * 1024;  // A streamed request goes on when less than this is queued.
 
+// What a node says of itself is no business of a client's: a cluster node's redirects, the proxy's
+// own password. In words for a client; empty: the error is about the request.
+std::string_view what_it_says_of_itself(std::string_view error) {
+  for (std::string_view of_cluster : {"-MOVED ", "-ASK ", "-CLUSTERDOWN "}) {
+    if (error.starts_with(of_cluster)) return "runs in cluster mode";
+  }
+  if (error.starts_with("-NOAUTH ")) return "wants a password that the proxy does not have";
+  return {};
+}
+
 std::string first_line(std::string_view reply) {
   return std::string(reply.substr(0, reply.find('\r')));
 }
@@ -171,7 +181,7 @@ void BackendConnection::take_part(const char* bytes, std::size_t count) {
       use_ == ConnectionUse::Shared)
     retire();
   if (ticket->owner == nullptr) return;
-  if (parser_.type() != '-' && ticket->owner->takes_parts(*ticket)) {
+  if (parser_.type() != '-') {
     ticket->owner->on_part(ticket, bytes, count);
   } else {
     ticket->store(core_.blocks, bytes, count);
@@ -193,7 +203,11 @@ bool BackendConnection::take_reply(const char* bytes, std::size_t count) {
     return fail("protocol error (a reply that nobody asked for) on the connection"), false;
   ticket->reply_bytes += count;
   if (ticket->owner != nullptr) [[likely]] {
-    ticket->owner->on_reply(ticket, bytes, count);
+    if (parser_.type() != '-') [[likely]] {
+      ticket->owner->on_reply(ticket, bytes, count);
+    } else {
+      give_error(ticket, bytes, count);
+    }
   } else {
     ticket->stored.release(core_.blocks);
     core_.tickets.give(ticket);
@@ -202,6 +216,24 @@ bool BackendConnection::take_reply(const char* bytes, std::size_t count) {
     return node_.on_connection_drained(this);
   }
   return is_open();
+}
+
+// An error is handed over whole, wherever reads have cut it.
+void BackendConnection::give_error(Ticket* ticket, const char* bytes, std::size_t count) {
+  std::string whole;
+  std::string_view error(bytes, count);
+  if (ticket->stored_bytes() > 0) {
+    std::string scratch;
+    whole.append(ticket->view(scratch)).append(error);
+    ticket->stored.release(core_.blocks);
+    ticket->inline_size = 0;
+    error = whole;
+  }
+  std::string_view about_itself = what_it_says_of_itself(error);
+  if (about_itself.empty()) return ticket->owner->on_reply(ticket, error.data(), error.size());
+  const NodeRoute& route = node_.route();
+  ticket->owner->on_lost(ticket, resp::errors::node_reply(route.name, route.address.text(),
+                                                          about_itself, ticket->slot));
 }
 
 Ticket* BackendConnection::pop() {

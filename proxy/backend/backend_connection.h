@@ -117,6 +117,7 @@ class BackendConnection final : public net::Socket, public Flushable {
   void read_replies();
   void take_part(const char* bytes, std::size_t count);
   bool take_reply(const char* bytes, std::size_t count);
+  void give_error(Ticket* ticket, const char* bytes, std::size_t count);
   Ticket* pop();
   void watch_now();
 

@@ -18,6 +18,8 @@ std::uint64_t with_jitter(std::uint64_t ms) {
 
 }  // namespace
 
+const std::string NodeBackend::kQueueFull = "more than limits.node_queue bytes wait for it";
+
 NodeBackend::~NodeBackend() {
   while (!connections_.empty()) connections_.back()->fail("the proxy let go");
 }
@@ -96,6 +98,17 @@ void NodeBackend::install(slots::NodeIndex index, const NodeRoute& was) {
   if (unavailable() == nullptr && shared_[0] == nullptr) open_shared(Protocol::Resp2);
 }
 
+void NodeBackend::leave() {
+  has_left_ = true;
+  wake_waiting();
+  std::vector<BackendConnection*> now;
+  for (const auto& connection : connections_) now.push_back(connection.get());
+  for (BackendConnection* connection : now) {
+    connection->retire();
+    if (connection->is_idle()) connection->destroy(remove(connection));
+  }
+}
+
 void NodeBackend::fail_all(const std::string& why) {
   // Not those that open meanwhile, for requests that can be sent again.
   std::vector<BackendConnection*> now;
@@ -137,7 +150,7 @@ void NodeBackend::on_connection_failed(BackendConnection* connection, const std:
   connection->destroy(remove(connection));
   if (!was_ready && !is_given_up) back_off(why);
   if (!unsent.empty()) {
-    if (was_ready && unavailable() == nullptr) {
+    if (was_ready && !has_left_ && unavailable() == nullptr) {
       send_again(protocol, unsent, bytes);
     } else {
       const std::string* reason = unavailable();
@@ -212,16 +225,28 @@ void Backends::install(const RoutingTable* before) {
                                : table.nodes[i];
     nodes_[i]->install(static_cast<slots::NodeIndex>(i), was);
   }
+  auto patience = static_cast<std::uint64_t>(table.timeouts.drain.count());
+  for (std::unique_ptr<NodeBackend>& node : old) {
+    if (node == nullptr) continue;
+    node->leave();
+    leaving_.push_back({std::move(node), core_.now_ms() + patience});
+  }
 }
 
 void Backends::tick() {
-  auto limit = static_cast<std::uint64_t>(core_.table->timeouts.request.count());
-  if (limit == 0) return;
-  for (const auto& node : nodes_) node->fail_overdue(limit);
+  if (auto limit = static_cast<std::uint64_t>(core_.table->timeouts.request.count()); limit != 0) {
+    for (const auto& node : nodes_) node->fail_overdue(limit);
+    for (const Leaving& leaving : leaving_) leaving.node->fail_overdue(limit);
+  }
+  for (const Leaving& leaving : leaving_) {
+    if (core_.now_ms() >= leaving.until_ms) leaving.node->fail_all("the node has left the map");
+  }
+  std::erase_if(leaving_, [](const Leaving& each) { return !each.node->has_connections(); });
 }
 
 void Backends::close_all(const std::string& why) {
   for (const auto& node : nodes_) node->fail_all(why);
+  for (const Leaving& leaving : leaving_) leaving.node->fail_all(why);
 }
 
 void Backends::forget(StreamSource* source) {

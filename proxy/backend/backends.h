@@ -4,6 +4,9 @@
 // replaced when a reply above limits.stream_reply takes it over. Streamed requests get connections
 // of their own, up to limits.large_connections.
 //
+// A node that leaves the map gets no new requests. Those under way are still answered, for up to
+// timeouts.drain; their sessions are held meanwhile, so that nothing overtakes them elsewhere.
+//
 // Thread:  one worker's.
 // Owns:    the connections.
 #pragma once
@@ -41,6 +44,17 @@ class NodeBackend {
     BackendConnection* connection = shared_[static_cast<int>(protocol)];
     return connection != nullptr ? connection : open_shared(protocol);
   }
+  // The same, if it takes a request now; null: `why` says why not, in words for a client.
+  BackendConnection* accepting(Protocol protocol, const std::string*& why) {
+    why = unavailable();
+    if (why != nullptr) [[unlikely]]
+      return nullptr;
+    BackendConnection* connection = shared(protocol);
+    if (connection->queued_bytes() <= core_.table->limits.node_queue) [[likely]]
+      return connection;
+    why = &kQueueFull;
+    return nullptr;
+  }
   // A connection for one streamed request; null: limits.large_connections are in use. It comes back
   // by itself.
   BackendConnection* take_large(Protocol protocol, StreamSource* source);
@@ -51,6 +65,9 @@ class NodeBackend {
 
   // The snapshot has changed: the node has this index now. `was` is what it was before.
   void install(slots::NodeIndex index, const NodeRoute& was);
+  // The node is not in the snapshot any more: nothing new is sent, what is under way goes on.
+  void leave();
+  [[nodiscard]] bool has_connections() const { return !connections_.empty(); }
   void fail_all(const std::string& why);
   void fail_overdue(std::uint64_t limit_ms);
 
@@ -65,6 +82,7 @@ class NodeBackend {
   static constexpr std::uint64_t kBackoffFirstMs = 20;
   static constexpr std::uint64_t kBackoffMostMs = 500;
   static constexpr std::size_t kIdleLargeMax = 2;
+  static const std::string kQueueFull;
 
   BackendConnection* open_shared(Protocol protocol);
   BackendConnection* add(Protocol protocol, ConnectionUse use);
@@ -83,6 +101,7 @@ class NodeBackend {
   std::size_t large_count_ = 0;
   std::vector<StreamSource*> waiting_;
   std::uint64_t connections_opened_ = 0;
+  bool has_left_ = false;
   std::uint64_t retry_at_ms_ = 0;
   std::uint64_t backoff_ms_ = 0;
   std::string last_error_;
@@ -96,13 +115,19 @@ class Backends {
   [[nodiscard]] std::size_t count() const { return nodes_.size(); }
   // Takes core.table over as the new snapshot; `before` is the one until now (null at first).
   void install(const RoutingTable* before);
-  void tick();  // Every 100 ms or so: timeouts.request.
+  void tick();  // Every 100 ms or so: timeouts.request, nodes that left.
   void close_all(const std::string& why);
   void forget(StreamSource* source);
 
  private:
+  struct Leaving {
+    std::unique_ptr<NodeBackend> node;
+    std::uint64_t until_ms;
+  };
+
   WorkerCore& core_;
   std::vector<std::unique_ptr<NodeBackend>> nodes_;
+  std::vector<Leaving> leaving_;
 };
 
 }  // namespace proxy::backend

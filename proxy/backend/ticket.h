@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "proxy/net/byte_chain.h"
-#include "slots/slot_map.h"
+#include "slots/slot.h"
 
 namespace proxy::backend {
 
@@ -25,12 +25,12 @@ class BackendConnection;
 // Who waits for replies. Calls come from the connection, never from inside submit().
 class TicketOwner {
  public:
-  // Whether the next bytes of this ticket's reply may be handed over before the reply is whole.
-  virtual bool takes_parts(const Ticket& ticket) const = 0;
+  // The next bytes of a reply that is not whole yet; never of an error.
   virtual void on_part(Ticket* ticket, const char* bytes, std::size_t count) = 0;
   // The reply's last piece; all of it when no part came before.
   virtual void on_reply(Ticket* ticket, const char* bytes, std::size_t count) = 0;
-  // No reply will come. `error`: a whole error reply, '-' and CRLF included.
+  // No reply will come, or what came is no business of a client's. `error`: a whole error reply,
+  // '-' and CRLF included, which names the node.
   virtual void on_lost(Ticket* ticket, std::string_view error) = 0;
   // The ticket's connection takes no new requests; later ones of the same client must wait for this
   // reply, else they could overtake it on another connection.
@@ -64,7 +64,6 @@ struct Ticket {
   std::uint64_t reply_bytes = 0;  // Seen so far.
   std::uint32_t request_bytes = 0;
   std::uint32_t submitted_ms = 0;  // Low bits of the loop's time.
-  slots::NodeIndex node = slots::kNoNode;
   slots::SlotId slot = 0;
   bool done = false;
   bool retiring = false;

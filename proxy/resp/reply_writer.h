@@ -53,6 +53,8 @@ inline constexpr std::string_view kReservedKey =
     "ERR keys that begin with __slotproxy: are reserved for the proxy itself";
 inline constexpr std::string_view kDatabaseRange = "ERR DB index is out of range";
 inline constexpr std::string_view kSelectInCluster = "ERR SELECT is not allowed in cluster mode";
+inline constexpr std::string_view kNodeLeft =
+    "CLUSTERDOWN this endpoint's node is not in the map any more";
 inline constexpr std::string_view kSyntax = "ERR syntax error";
 inline constexpr std::string_view kNotInteger = "ERR value is not an integer or out of range";
 

@@ -33,8 +33,8 @@ std::vector<slots::NodeIndex> nodes_meant(const ClientSession& session, NodesMea
 AllNodesGather::AllNodesGather(ClientSession& session)
     : Gather(session), asked_(session.core().table) {}
 
-void AllNodesGather::ask(slots::NodeIndex node, std::string_view bytes) {
-  send(node, first_slot_of(*session().table().map, node).value_or(0), bytes);
+bool AllNodesGather::ask(slots::NodeIndex node, std::string_view bytes) {
+  return send(node, first_slot_of(*session().table().map, node).value_or(0), bytes);
 }
 
 void AllNodesGather::ask_all(NodesMeant which, std::string_view bytes) {
@@ -67,9 +67,7 @@ std::string AllNodesGather::merged_error() const {
 
 std::string AllNodesGather::error_with_name(const Fragment& fragment) const {
   std::string line(fragment.reply.substr(0, fragment.reply.find("\r\n")));
-  const std::string& name = name_of(fragment);
-  if (line.find("node " + name + " (") == std::string::npos)
-    return fmt::format("{} (node {})\r\n", line, name);
+  if (!fragment.said_by.empty()) return fmt::format("{} (node {})\r\n", line, fragment.said_by);
   // One of the proxy's own. A node without slots can't serve any, so none should be named.
   constexpr std::string_view kNoSlot = " can't serve slot 0: ";
   std::size_t at = line.find(kNoSlot);
@@ -89,8 +87,6 @@ bool AllSucceededGather::finish(std::string& out) {
   if (!out.empty()) return true;
   if (is_too_large()) {
     write_too_large(out, "");
-  } else if (fragments().empty()) {
-    out = "-ERR this endpoint's node is not in the map any more\r\n";
   } else {
     out = fragments().front().reply;
   }

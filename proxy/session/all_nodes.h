@@ -32,7 +32,7 @@ class AllNodesGather : public Gather {
  protected:
   explicit AllNodesGather(ClientSession& session);
 
-  void ask(slots::NodeIndex node, std::string_view bytes);
+  bool ask(slots::NodeIndex node, std::string_view bytes);  // As send().
   void ask_all(NodesMeant which, std::string_view bytes);
 
   // The snapshot under which nodes were asked last, and which their indexes belong to.

@@ -98,7 +98,9 @@ void ApartGather::complete() {
   while (session_ != nullptr) {
     std::vector<std::string> replies = take_replies();
     std::string out;
-    if (too_large_) {
+    if (replies.empty()) {
+      resp::ReplyWriter(out, false).error(resp::errors::kNodeLeft);
+    } else if (too_large_) {
       out = fmt::format("-ERR the reply is larger than limits.merged_reply ({} bytes)\r\n",
                         core_.table->limits.merged_reply);
     } else if (!finish(replies, out)) {

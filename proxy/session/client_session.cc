@@ -216,6 +216,8 @@ void ClientSession::execute_slowly(Request& request) {
 }
 
 void ClientSession::redirect(slots::SlotId slot, slots::NodeIndex owner) {
+  if (table().cluster_replies == nullptr) [[unlikely]]
+    return reply(node_error(owner, slot, "has no endpoint that a client could be sent to"));
   core_.stats.redirects.add();
   const std::string& endpoint = table().cluster_replies->moved_suffix(owner);
   char text[32];
@@ -226,17 +228,12 @@ void ClientSession::redirect(slots::SlotId slot, slots::NodeIndex owner) {
 }
 
 void ClientSession::forward(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes) {
-  backend::NodeBackend& backend = core_.backends->node(node);
-  if (const std::string* reason = backend.unavailable()) [[unlikely]]
-    return reply(node_error(node, slot, *reason));
-  backend::BackendConnection* connection = backend.shared(protocol_);
-  const conf::Limits& limits = table().limits;
-  if (connection->queued_bytes() > limits.node_queue) [[unlikely]] {
-    return reply(node_error(node, slot, "more than limits.node_queue bytes wait for it"));
-  }
+  const std::string* why = nullptr;
+  backend::BackendConnection* connection = core_.backends->node(node).accepting(protocol_, why);
+  if (connection == nullptr) [[unlikely]]
+    return reply(node_error(node, slot, *why));
   backend::Ticket* ticket = push_ticket();
   ticket->owner = this;
-  ticket->node = node;
   ticket->slot = slot;
   connection->submit(ticket, bytes.data(), bytes.size());
   count_in_flight(bytes.size());

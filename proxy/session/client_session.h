@@ -117,8 +117,8 @@ class ClientSession final : public net::Socket,
   void redirect(slots::SlotId slot, slots::NodeIndex owner);  // -MOVED
   // Sends the request of now to a node; bytes are copied before it returns.
   void forward(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes);
-  // A request of the proxy's own ahead of the next one on the same connection; its reply is
-  // dropped.
+  // A request of the proxy's own, beside one of the client's on the same connection; its reply is
+  // dropped. Whether limits.node_queue lets it through is the caller's to know from that other one.
   void send_ahead(slots::NodeIndex node, std::string_view bytes);
   // A place in the order that `pending` fills later with fill(); the ticket is the session's.
   backend::Ticket* push_pending(backend::PendingReply* pending);
@@ -148,7 +148,6 @@ class ClientSession final : public net::Socket,
 
   // --- Flushable, TicketOwner, StreamSource ---
   void flush() override;
-  bool takes_parts(const backend::Ticket& ticket) const override;
   void on_part(backend::Ticket* ticket, const char* bytes, std::size_t count) override;
   void on_reply(backend::Ticket* ticket, const char* bytes, std::size_t count) override;
   void on_lost(backend::Ticket* ticket, std::string_view error) override;
@@ -184,8 +183,6 @@ class ClientSession final : public net::Socket,
   void emit_stored(backend::Ticket* ticket);
   void drop_stored(backend::Ticket* ticket);
   void settle(backend::Ticket* ticket);
-  std::string_view own_error(const backend::Ticket& ticket, std::string_view reply,
-                             std::string& scratch) const;
   void add_unread(std::size_t count);
   void report_unread();
   void on_nothing_waiting();

@@ -92,8 +92,6 @@ void ClientSession::fill(backend::Ticket* place, std::string_view reply) {
   if (place == head_) advance();
 }
 
-bool ClientSession::takes_parts(const backend::Ticket&) const { return true; }
-
 // The beginning of a reply waits until it is clear that it is a large one: should the connection be
 // lost before its end, the client gets an error in its place, not half of it and the end of its own
 // connection.
@@ -123,20 +121,16 @@ void ClientSession::on_reply(backend::Ticket* ticket, const char* bytes, std::si
   if (ticket->retiring) [[unlikely]]
     count_retiring(-1);
   uncount_in_flight(ticket->request_bytes, ticket->reply_bytes);
-  std::string_view reply(bytes, count);
-  std::string own;
-  if (ticket->reply_bytes == count && *bytes == '-') [[unlikely]]
-    reply = own_error(*ticket, reply, own);
   if (ticket == head_) [[likely]] {
     if (ticket->stored_bytes() > 0) [[unlikely]]
       emit_stored(ticket);
-    if (!ticket->silent) emit(reply.data(), reply.size());
+    if (!ticket->silent) emit(bytes, count);
     pop_head();
     if (head_ != nullptr) advance();
   } else {
-    ticket->store(core_.blocks, reply.data(), reply.size());
+    ticket->store(core_.blocks, bytes, count);
     ticket->done = true;
-    add_unread(reply.size());
+    add_unread(count);
   }
 }
 
@@ -172,22 +166,6 @@ void ClientSession::count_retiring(int change) {
   } else {
     release(Hold::Retiring);
   }
-}
-
-// What a node says about itself is no business of a client's: a cluster node's redirects, the
-// proxy's own password.
-std::string_view ClientSession::own_error(const backend::Ticket& ticket, std::string_view reply,
-                                          std::string& scratch) const {
-  auto starts = [&](std::string_view text) { return reply.starts_with(text); };
-  if (starts("-MOVED ") || starts("-ASK ") || starts("-CLUSTERDOWN ")) {
-    scratch = node_error(ticket.node, ticket.slot, "runs in cluster mode");
-    return scratch;
-  }
-  if (starts("-NOAUTH ")) {
-    scratch = node_error(ticket.node, ticket.slot, "wants a password that the proxy does not have");
-    return scratch;
-  }
-  return reply;
 }
 
 void ClientSession::pop_head() {

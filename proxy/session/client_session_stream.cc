@@ -49,7 +49,6 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
   if (connection != nullptr) {
     backend::Ticket* ticket = push_ticket();
     ticket->owner = this;
-    ticket->node = owner;
     ticket->slot = slot;
     ticket->large = true;
     connection->submit(ticket, bytes, consumed);

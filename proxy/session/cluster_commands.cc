@@ -126,9 +126,12 @@ void command_cluster(ClientSession& session, const Request& request) {
     case CommandId::ClusterInfo:
       return session.reply(replies.info(session.resp3()));
     case CommandId::ClusterMyid:
-      return session.reply(replies.my_id(myself));
     case CommandId::ClusterMyshardid:
-      return session.reply(replies.my_shard_id(myself));
+      if (session.is_redirect() && myself == slots::kNoNode)
+        return session.reply_error(resp::errors::kNodeLeft);
+      return session.reply(request.spec->id == CommandId::ClusterMyid
+                               ? replies.my_id(myself)
+                               : replies.my_shard_id(myself));
     case CommandId::ClusterKeyslot:
       return reply_integer(session, slots::slot_of_key(request.args[2]));
     case CommandId::ClusterCountkeysinslot:

@@ -227,7 +227,10 @@ void reply_help(ClientSession& session, std::span<const std::string_view> lines)
 }
 
 slots::NodeIndex any_node(ClientSession& session) {
-  if (session.is_redirect()) return session.listener().node;
+  if (session.is_redirect()) {
+    if (session.listener().node == slots::kNoNode) session.reply_error(resp::errors::kNodeLeft);
+    return session.listener().node;
+  }
   backend::Backends& backends = *session.core().backends;
   // The session's id spreads clients over the nodes and keeps each at one while it is up.
   std::size_t count = backends.count();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "slots/assert.h"
 
 namespace proxy::session {
@@ -20,22 +22,23 @@ Gather::~Gather() {
   }
 }
 
-void Gather::send(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes) {
+bool Gather::send(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes) {
   backend::Ticket* ticket = core_.tickets.take();
   ticket->owner = this;
-  ticket->node = node;
   ticket->slot = slot;
   tickets_.push_back(ticket);
-  fragments_.push_back({node, slot, {}});
-  backend::NodeBackend& backend = core_.backends->node(node);
-  if (const std::string* reason = backend.unavailable()) {
-    std::string error = session_->node_error(node, slot, *reason);
+  fragments_.push_back({node, slot, {}, {}});
+  const std::string* why = nullptr;
+  backend::BackendConnection* connection = core_.backends->node(node).accepting(protocol_, why);
+  if (connection == nullptr) {
+    std::string error = session_->node_error(node, slot, *why);
     ticket->store(core_.blocks, error.data(), error.size());
-    return;
+    return false;
   }
   ++waiting_;
-  backend.shared(protocol_)->submit(ticket, bytes.data(), bytes.size());
+  connection->submit(ticket, bytes.data(), bytes.size());
   session_->count_in_flight(bytes.size());
+  return true;
 }
 
 void Gather::sent_all() {
@@ -59,6 +62,10 @@ void Gather::on_part(backend::Ticket* ticket, const char* bytes, std::size_t cou
 }
 
 void Gather::on_reply(backend::Ticket* ticket, const char* bytes, std::size_t count) {
+  if (*bytes == '-') [[unlikely]] {
+    auto place = std::find(tickets_.begin(), tickets_.end(), ticket) - tickets_.begin();
+    fragments_[static_cast<std::size_t>(place)].said_by = ticket->connection->node().route().name;
+  }
   on_part(ticket, bytes, count);
   end_fragment(ticket);
 }
@@ -90,7 +97,9 @@ void Gather::complete() {
     for (std::size_t i = 0; i < tickets_.size(); ++i)
       fragments_[i].reply = tickets_[i]->view(scratch_[i]);
     std::string out;
-    if (!finish(out)) {
+    if (fragments_.empty()) {
+      resp::ReplyWriter(out, resp3_).error(resp::errors::kNodeLeft);
+    } else if (!finish(out)) {
       if (waiting_ == 0) complete();
       return;
     }
@@ -103,9 +112,8 @@ void Gather::complete() {
 std::string Gather::named_error(const Fragment& fragment) const {
   std::string_view line = fragment.reply.substr(0, fragment.reply.find('\r'));
   // The proxy's own errors name the node already.
-  const std::string& name = core_.table->nodes[fragment.node].name;
-  if (line.find(" node " + name) != std::string_view::npos) return fmt::format("{}\r\n", line);
-  return fmt::format("{} (node {}, slot {})\r\n", line, name, fragment.slot);
+  if (fragment.said_by.empty()) return fmt::format("{}\r\n", line);
+  return fmt::format("{} (node {}, slot {})\r\n", line, fragment.said_by, fragment.slot);
 }
 
 void Gather::write_too_large(std::string& out, std::string_view advice) const {

@@ -1,7 +1,8 @@
 // Gather: one request of a client that asks several nodes, and the one reply made of their replies.
 //
 // A subclass sends its fragments, says sent_all(), and writes the reply in finish() once the last
-// has answered. It destroys itself then, whether the session still lives or not.
+// has answered. It destroys itself then, whether the session still lives or not. One that has
+// nobody to ask (an endpoint whose node has left the map) answers just that.
 //
 // Thread:  one worker's.
 // Limits:  the replies together hold limits.merged_reply bytes; beyond that they are dropped and
@@ -21,14 +22,13 @@ class Gather : public backend::TicketOwner, public backend::PendingReply {
   Gather(const Gather&) = delete;
   Gather& operator=(const Gather&) = delete;
 
-  // A request to a node; `bytes` are copied. `slot` is for error texts. A node that can't be used
-  // answers at once with its error.
-  void send(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes);
+  // A request to a node; `bytes` are copied. `slot` is for error texts. False: a node that can't be
+  // used answers at once with its error.
+  bool send(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes);
   // Required once, after the last send() of the beginning; the Gather may be gone when it returns.
   // finish() may send() more and return false: then it is called again after those.
   void sent_all();
 
-  bool takes_parts(const backend::Ticket&) const final { return true; }
   void on_part(backend::Ticket* ticket, const char* bytes, std::size_t count) final;
   void on_reply(backend::Ticket* ticket, const char* bytes, std::size_t count) final;
   void on_lost(backend::Ticket* ticket, std::string_view error) final;
@@ -37,9 +37,10 @@ class Gather : public backend::TicketOwner, public backend::PendingReply {
 
  protected:
   struct Fragment {
-    slots::NodeIndex node = 0;
+    slots::NodeIndex node = 0;  // In the snapshot under which it was sent.
     slots::SlotId slot = 0;
     std::string_view reply;  // One whole RESP reply; valid in finish().
+    std::string said_by;     // The node whose error the reply is; empty: no error, or the proxy's.
 
     [[nodiscard]] bool is_error() const { return reply.starts_with('-'); }
   };

@@ -131,8 +131,6 @@ class ScanGather final : public AllNodesGather {
   bool finish(std::string& out) override {
     if (is_too_large()) {
       write_too_large(out, "; use a smaller COUNT");
-    } else if (fragments().empty()) {
-      out = "*2\r\n$1\r\n0\r\n*0\r\n";
     } else if (fragments().front().is_error()) {
       // What is wrong with the arguments is said as Redis says it; what is wrong with a node, with
       // its name.
@@ -260,13 +258,13 @@ class FlushGather final : public AllNodesGather {
  public:
   FlushGather(ClientSession& session, std::string_view bytes) : AllNodesGather(session) {
     for (slots::NodeIndex node : nodes_meant(session, NodesMeant::Every)) {
-      ask(node, bytes);
+      bool is_sent = ask(node, bytes);
       const std::string& identity = session.table().nodes[node].identity;
       std::string restore;
       resp::append_request(restore, {"SET", resp::kIdentityKey, identity});
       // An answer that nobody waits for: without its identity a node is given it again when it is
       // next verified.
-      if (!identity.empty()) session.send_ahead(node, restore);
+      if (is_sent && !identity.empty()) session.send_ahead(node, restore);
     }
   }
 

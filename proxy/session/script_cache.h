@@ -123,8 +123,10 @@ class WorkerScripts {
   void note_loaded(const ScriptId& id, slots::NodeIndex node, const ScriptHost& host);
 
   // The node says that it does not know the script after all.
-  void note_missing(const ScriptId& id, slots::NodeIndex node) {
-    if (node < nodes_.size()) nodes_[node].loaded.erase(id);
+  void note_missing(const ScriptId& id, std::string_view node) {
+    for (AtNode& there : nodes_) {
+      if (there.name == node) there.loaded.erase(id);
+    }
   }
 
   [[nodiscard]] ScriptSource find(const ScriptId& id) { return cache_.find(id); }

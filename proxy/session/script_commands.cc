@@ -102,10 +102,9 @@ class EvalshaGather final : public Gather {
   // The node has forgotten the script behind the proxy's back. With requests behind this one, doing
   // it again would change their order: the client gets the NOSCRIPT, which it knows how to repair,
   // and the next one finds it loaded.
-
   bool repair() {
     if (has_followers()) {
-      scripts_of(session()).note_missing(id_, target_.node);
+      scripts_of(session()).note_missing(id_, node_);
       return false;
     }
     ScriptSource source = scripts_of(session()).find(id_);
@@ -150,8 +149,7 @@ class ScriptLoadGather final : public AllNodesGather {
       return true;
     }
     out = merged_error();
-    if (out.empty() && !fragments().empty()) out = fragments().front().reply;
-    if (out.empty()) out = "-ERR this endpoint's node is not in the map any more\r\n";
+    if (out.empty()) out = fragments().front().reply;
     return true;
   }
 
@@ -198,7 +196,7 @@ class ScriptExistsGather final : public AllNodesGather {
     }
     if (answers == 0) {
       out = merged_error();
-      if (out.empty()) out = "-ERR this endpoint's node is not in the map any more\r\n";
+      if (out.empty()) out = malformed(fragments().front());
       return true;
     }
     resp::ReplyWriter writer(out, resp3());
@@ -252,7 +250,7 @@ class KillGather final : public BusyNodesGather {
     auto best = std::max_element(replies.begin(), replies.end(), [](const auto& a, const auto& b) {
       return weight(a) < weight(b);
     });
-    out = best != replies.end() ? *best : "-NOTBUSY No scripts in execution right now.\r\n";
+    out = *best;
     return true;
   }
 };
@@ -277,8 +275,7 @@ class FunctionStatsGather final : public BusyNodesGather {
     auto best = std::max_element(replies.begin(), replies.end(), [](const auto& a, const auto& b) {
       return weight(a) < weight(b);
     });
-    out =
-        best != replies.end() ? *best : "-ERR this endpoint's node is not in the map any more\r\n";
+    out = *best;
     return true;
   }
 };
@@ -302,11 +299,11 @@ void command_evalsha(ClientSession& session, const Request& request) {
   if (!target) return;
   auto id = parse_script_id(request.args[1]);
   backend::NodeBackend& backend = session.core().backends->node(target->node);
-  if (!id || backend.unavailable() != nullptr)
+  // A connection is opened now, if there is none: what the node was given before is not counted on.
+  const std::string* why_not = nullptr;
+  if (!id || backend.accepting(session.protocol(), why_not) == nullptr)
     return session.forward(target->node, target->slot, request.bytes);
   WorkerScripts& scripts = scripts_of(session);
-  backend.shared(session.protocol());  // Opened now, if there is none: what the node was given
-                                       // before is not counted on.
   const ScriptHost host{session.table().nodes[target->node].name, backend.connections_opened()};
   switch (scripts.standing(*id, target->node, host)) {
     case WorkerScripts::Standing::Unknown:
