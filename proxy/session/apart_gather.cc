@@ -21,12 +21,24 @@ ApartGather::~ApartGather() {
   }
 }
 
-void ApartGather::ask(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes) {
+backend::Ticket* ApartGather::add_ticket(slots::SlotId slot) {
   backend::Ticket* ticket = core_.tickets.take();
   ticket->owner = this;
-  ticket->node = node;
   ticket->slot = slot;
   tickets_.push_back(ticket);
+  return ticket;
+}
+
+void ApartGather::ask_in_order(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes) {
+  backend::Ticket* ticket = add_ticket(slot);
+  const std::string* why = nullptr;
+  backend::BackendConnection* connection = core_.backends->node(node).accepting(protocol_, why);
+  if (connection == nullptr) return refuse(ticket, session_->node_error(node, slot, *why));
+  submit(connection, ticket, bytes);
+}
+
+void ApartGather::ask(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes) {
+  backend::Ticket* ticket = add_ticket(slot);
   backend::NodeBackend& backend = core_.backends->node(node);
   if (const std::string* reason = backend.unavailable())
     return refuse(ticket, session_->node_error(node, slot, *reason));
@@ -40,6 +52,11 @@ void ApartGather::ask(slots::NodeIndex node, slots::SlotId slot, std::string_vie
             "-ERR all limits.large_connections connections to node {} are in use; try again\r\n",
             backend.route().name));
   }
+  submit(connection, ticket, bytes);
+}
+
+void ApartGather::submit(backend::BackendConnection* connection, backend::Ticket* ticket,
+                         std::string_view bytes) {
   ++waiting_;
   connection->submit(ticket, bytes.data(), bytes.size());
 }
@@ -73,8 +90,7 @@ void ApartGather::on_lost(backend::Ticket* ticket, std::string_view error) {
 
 void ApartGather::end_fragment(backend::BackendConnection* connection) {
   if (--waiting_ > 0 || !asked_all_) return;
-  // A request that was sent again after its connection failed may have come back over the shared
-  // one.
+  // Not a shared one: ask_in_order(), or a request that was sent again after its connection failed.
   bool can_go_on = connection != nullptr && connection->use() == backend::ConnectionUse::Large &&
                    !connection->is_retiring();
   connection_ = can_go_on ? connection : nullptr;

@@ -3,7 +3,8 @@
 // must not wait behind (reading a slot).
 //
 // Like Gather, but it works in rounds: the replies of one are gone when the next is asked for. The
-// session's next request waits until it is through.
+// session's next request waits until it is through. Its earlier ones are overtaken, but for those
+// that ask_in_order() comes behind.
 //
 // Thread:  one worker's. It destroys itself after the reply, whether the session still lives or
 //          not.
@@ -28,7 +29,6 @@ class ApartGather : public backend::TicketOwner, public backend::PendingReply {
   // returns.
   void asked_all();
 
-  bool takes_parts(const backend::Ticket&) const final { return true; }
   void on_part(backend::Ticket* ticket, const char* bytes, std::size_t count) final;
   void on_reply(backend::Ticket* ticket, const char* bytes, std::size_t count) final;
   void on_lost(backend::Ticket* ticket, std::string_view error) final;
@@ -43,6 +43,10 @@ class ApartGather : public backend::TicketOwner, public backend::PendingReply {
   // is asked on the same connection again.
   void ask(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes);
 
+  // The same over the connection that all sessions share: its reply says that the node has executed
+  // what this session asked it before.
+  void ask_in_order(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes);
+
   // `replies`: whole RESP replies, in the order asked. Writes the reply, RESP, into the empty
   // `out`. False: it asked for another round instead. Not called for a session that has left.
   virtual bool finish(const std::vector<std::string>& replies, std::string& out) = 0;
@@ -53,6 +57,9 @@ class ApartGather : public backend::TicketOwner, public backend::PendingReply {
   void end_fragment(backend::BackendConnection* connection);
   void complete();
   std::vector<std::string> take_replies();
+  backend::Ticket* add_ticket(slots::SlotId slot);
+  void submit(backend::BackendConnection* connection, backend::Ticket* ticket,
+              std::string_view bytes);
   void refuse(backend::Ticket* ticket, std::string_view error);
 
   WorkerCore& core_;

@@ -198,7 +198,7 @@ class RandomkeyGather final : public AllNodesGather {
     nodes_ = nodes_meant(session, NodesMeant::Owners);
     thread_local std::minstd_rand random{std::random_device{}()};
     std::shuffle(nodes_.begin(), nodes_.end(), random);
-    ask_next();
+    if (ask_next()) session.hold(Hold::Answer);
   }
 
  private:
@@ -206,6 +206,13 @@ class RandomkeyGather final : public AllNodesGather {
       64;  // At once; of 1, 4, 16 and 64 all hidden: the node counts as empty.
 
   bool finish(std::string& out) override {
+    if (!take_answers(out)) return false;
+    session().release(Hold::Answer);
+    return true;
+  }
+
+  // False: more are to come.
+  bool take_answers(std::string& out) {
     bool node_is_done = false;
     for (; answered_ < fragments().size() && out.empty(); ++answered_) {
       const Fragment& fragment = fragments()[answered_];

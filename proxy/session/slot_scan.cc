@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::string_view kKeysPerStep = "1000";
 
-// DBSIZE first, then SCAN to its end. What becomes of the slot's keys is the subclass's.
+// DBSIZE first, behind all that the client has asked before, then SCAN to its end over a connection
+// of its own. What becomes of the slot's keys is the subclass's.
 class SlotScan : public ApartGather {
  protected:
   SlotScan(ClientSession& session, slots::SlotId slot)
@@ -30,7 +31,7 @@ class SlotScan : public ApartGather {
         node_(session.table().nodes[session.table().map->owner(slot)].name) {
     std::string bytes;
     resp::append_request(bytes, {"DBSIZE"});
-    ask(session.table().map->owner(slot), slot, bytes);
+    ask_in_order(session.table().map->owner(slot), slot, bytes);
   }
 
   // A key of the slot; perhaps again, as SCAN shows keys twice while the node's table grows or
