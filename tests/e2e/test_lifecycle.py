@@ -258,6 +258,30 @@ def the_listening_port_is_free_for_a_successor_at_once(fresh):
         shop.start()
 
 
+@test
+def a_signal_before_the_nodes_were_looked_at_ends_it_at_once(fresh):
+    shop = fresh(start=False, config={"timeouts": {"connect": "20s", "node_silent": "20s"}})
+    shop.node(0).stop()
+    try:
+        proxy = Proxy(
+            shop.binary,
+            "--config",
+            shop.config_path,
+            log_path=os.path.join(shop.folder, "proxy.log"),
+        )
+        shop.proxies.append(proxy)
+        eventually(lambda: os.path.exists(shop.admin), 5, "the admin socket is there")
+        same(Wire(shop.admin, "admin").raw("PING"), PONG)
+        check(not proxy.lines, "it is ready before it knows its nodes: %r" % proxy.lines)
+        began = time.monotonic()
+        proxy.signal(signal.SIGTERM)
+        same(proxy.wait_exit(), 0, "the exit status")
+        took = time.monotonic() - began
+        check(took < 3, "it took %.1f s to end" % took)
+    finally:
+        shop.node(0).go_on()
+
+
 # The embedded way to try it
 
 
