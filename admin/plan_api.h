@@ -43,7 +43,7 @@ inline constexpr std::array<VerbHelp, 14> kPlanVerbs{{
     {"PAUSE", "N [--by NAME] [--reason TEXT]", "stop moving until RESUME"},
     {"RESUME", "N [--by NAME] [--reason TEXT]", "go on"},
     {"ABORT", "N [--by NAME] [--reason TEXT]", "end it; slots already committed stay"},
-    {"RETRY", "N [--by NAME] [--reason TEXT]", "propose what a failed or aborted plan left undone"},
+    {"RETRY", "N [--by NAME] [--reason TEXT]", "propose again what an ended plan left undone"},
     {"REVERT", "N [--by NAME] [--reason TEXT]", "propose the way back"},
     {"THROTTLE", "N RATE [--by NAME] [--reason TEXT]", "another limit, while it runs too"},
     {"HISTORY", "[N]", "the audit log, of one plan or of all, the newest last"},

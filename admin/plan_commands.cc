@@ -272,7 +272,7 @@ void register_plan(CLI::App& app, const Session& session, int& exit_code) {
   register_change(*plan, "resume", "RESUME", "Go on", session, exit_code);
   register_change(*plan, "abort", "ABORT", "End it; slots already committed stay where they are",
                   session, exit_code);
-  register_successor(*plan, "retry", "RETRY", "Propose what a failed or aborted plan left undone",
+  register_successor(*plan, "retry", "RETRY", "Propose again what an ended plan left undone",
                      session, exit_code);
   register_successor(*plan, "revert", "REVERT", "Propose the way back", session, exit_code);
   register_throttle(*plan, session, exit_code);

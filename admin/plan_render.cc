@@ -160,10 +160,17 @@ Colour check_colour(const std::string& result) {
   return result == "fail" ? Colour::Bad : Colour::Doubtful;
 }
 
+// What blocks the approval first, then what an operator should know.
 std::string render_checks(const PlanReport& report, RenderStyle style) {
   if (report.checks.empty()) return "";
+  std::vector<PlanCheck> checks = report.checks;
+  const auto rank = [](const PlanCheck& check) {
+    if (check.result == "fail") return 0;
+    return check.result == "pass" ? 2 : 1;
+  };
+  std::ranges::stable_sort(checks, {}, rank);
   Table table({{}, {}, {}}, 2);
-  for (const PlanCheck& check : report.checks) {
+  for (const PlanCheck& check : checks) {
     table.add({{"  " + check.result, check_colour(check.result)},
                check.what,
                check.advice.empty() ? "" : "→ " + check.advice});
@@ -222,7 +229,7 @@ std::string next_step(const PlanReport& report) {
            line("go back", command_line(report, "revert"));
   }
   if (report.state == "done") return line("go back", command_line(report, "revert"));
-  return line("plan anew", "slotctl plan propose ...");
+  return line("plan anew", command_line(report, "retry"));
 }
 
 bool has_ended(const std::string& state) {
