@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "proxy/mover/dial.h"
+#include "proxy/mover/info_field.h"
 #include "proxy/resp/reply_cursor.h"
 #include "proxy/resp/reply_writer.h"
 #include "proxy/resp/reserved_key.h"
@@ -33,20 +34,6 @@ using slots::Status;
 constexpr std::size_t kReadBytesMin = 16U << 10;   // Room to offer to a read.
 constexpr std::size_t kInputBytesKept = 1U << 20;  // A larger buffer goes back once it is empty.
 constexpr std::size_t kOutputBytesKept = 1U << 20;
-
-// The value of "name:value\r\n" in a text such as INFO's.
-std::string_view field_of(std::string_view text, std::string_view name) {
-  std::size_t at = 0;
-  while ((at = text.find(name, at)) != std::string_view::npos) {
-    const std::size_t value = at + name.size();
-    const bool begins_line = at == 0 || text[at - 1] == '\n';
-    if (begins_line && value < text.size() && text[value] == ':') {
-      return text.substr(value + 1, text.find('\r', value) - value - 1);
-    }
-    at = value;
-  }
-  return {};
-}
 
 std::string_view bulk_of(std::string_view reply) {
   return resp::ReplyCursor(reply).read_bulk().value_or(std::string_view{});
@@ -148,10 +135,10 @@ Status NodeLink::take_greeting(const NodeAccess& access, Replies replies) {
   }
   const std::string_view memory = bulk_of(replies[3]);
   const std::string_view server = bulk_of(replies[4]);
-  traits_.run_id = field_of(server, "run_id");
-  traits_.knows_expire_time = major_of(field_of(server, "redis_version")) >= 7;
-  traits_.may_evict_any_key = field_of(memory, "maxmemory") != "0" &&
-                              field_of(memory, "maxmemory_policy").starts_with("allkeys-");
+  traits_.run_id = info_field(server, "run_id");
+  traits_.knows_expire_time = major_of(info_field(server, "redis_version")) >= 7;
+  traits_.may_evict_any_key = info_field(memory, "maxmemory") != "0" &&
+                              info_field(memory, "maxmemory_policy").starts_with("allkeys-");
   const auto id = resp::ReplyCursor(replies[5]).read_integer();
   if (!id || *id <= 0 || traits_.run_id.empty()) {
     return fail(Errc::Unavailable,
@@ -264,9 +251,9 @@ Status NodeLink::await(short events, Clock::time_point deadline, bool& timed_out
     const int ready = ::poll(polled.data(), polled.size(), milliseconds_until(until));
     if (ready < 0 && errno != EINTR) return lose(Errc::Unavailable, std::strerror(errno));
     if (ready > 0 && polled[1].revents != 0) return lose(Errc::Unavailable, "interrupted");
-    if (ready > 0) return {};
     const auto now = Clock::now();
     if (alarm_ != nullptr && now >= alarm_at_) std::exchange(alarm_, nullptr)();
+    if (ready > 0) return {};
     if (now < deadline) continue;
     timed_out = true;
     return {};

@@ -167,8 +167,13 @@ void Transfer::Machine::on(ReadDone& done) {
   expect<Read>();
   SP_ASSERT(!done.values.empty() && done.values.size() <= reading_.size());
   batch_ = std::move(done.values);
-  for (std::size_t i = batch_.size(); i < reading_.size(); ++i) {
-    dirty_.put_back(reading_[i], slots::slot_of_key(reading_[i]));
+  for (std::size_t i = reading_.size(); i > batch_.size(); --i) {  // Each to where it came from.
+    std::string& name = reading_[i - 1];
+    if (is_recopy_) {
+      dirty_.put_back(name, slots::slot_of_key(name));
+    } else {
+      passed_.push_front(std::move(name));
+    }
   }
   reading_.clear();
   std::size_t bytes = 0;

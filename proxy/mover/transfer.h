@@ -82,8 +82,8 @@ struct Remove {  // -> Removed.
 struct CatchFeeds {};  // -> Caught: all that was acknowledged before has been reported after it.
 // -> Fenced or NotFenced. Once fenced, nobody writes these slots nor flushes either node, and
 // nothing that was sent to the source for them can still run. No answer within `limit_ms`:
-// NotFenced. What follows under the fence has the rest of `limit_ms`: what is not answered by then
-// is NodeLost.
+// NotFenced. What follows under the fence has the rest of `limit_ms`: then the fence is lifted,
+// whatever is under way, and a Commit is refused.
 struct Fence {
   slots::SlotSet slots;
   std::uint32_t limit_ms = 0;
@@ -256,6 +256,10 @@ struct Progress {
   std::uint64_t payload_bytes = 0;
   std::uint64_t keys_collected = 0;
   std::uint64_t restarts = 0;  // Times that copying began anew.
+  // Known to whoever carries the actions out.
+  std::uint64_t wire_bytes = 0;               // Between mover and nodes, both ways, both nodes.
+  std::uint64_t bytes_per_second = 0;         // Of late, with the node that exchanges more of them.
+  std::vector<std::uint32_t> pauses_us = {};  // Of fences that ended since the last report.
 };
 
 class Transfer {

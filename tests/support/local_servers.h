@@ -7,6 +7,7 @@
 
 #include <initializer_list>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +18,14 @@
 namespace tests {
 
 class LocalServers {
+ private:
+  struct Free {
+    void operator()(redisContext* context) const { redisFree(context); }
+  };
+
  public:
+  using Connection = std::unique_ptr<redisContext, Free>;
+
   explicit LocalServers(unsigned count) {
     proxy::DevOptions options{.nodes = count};
     // Its ports are only looked at: whether they are free is luck, so others are tried.
@@ -31,8 +39,7 @@ class LocalServers {
     }
     REQUIRE(cluster_ != nullptr);
     for (std::size_t i = 0; i < count; ++i) {
-      connections_.emplace_back(redisConnectUnix(access(i).address.path.c_str()));
-      REQUIRE(connections_.back()->err == 0);
+      connections_.push_back(connect(i));
       ask(i, {"SET", "__slotproxy:identity", access(i).identity});
     }
   }
@@ -52,13 +59,16 @@ class LocalServers {
     return ask(server, std::vector<std::string_view>(command));
   }
   std::string ask(std::size_t server, const std::vector<std::string_view>& command) {
+    return ask(*connections_[server], command);
+  }
+  static std::string ask(redisContext& connection, const std::vector<std::string_view>& command) {
     std::vector<const char*> arguments;
     std::vector<std::size_t> lengths;
     for (const std::string_view argument : command) {
       arguments.push_back(argument.data());
       lengths.push_back(argument.size());
     }
-    void* reply = redisCommandArgv(connections_[server].get(), static_cast<int>(arguments.size()),
+    void* reply = redisCommandArgv(&connection, static_cast<int>(arguments.size()),
                                    arguments.data(), lengths.data());
     REQUIRE(reply != nullptr);
     const std::string text = text_of(*static_cast<redisReply*>(reply));
@@ -66,14 +76,27 @@ class LocalServers {
     return text;
   }
 
+  // One more, for other threads too.
+  [[nodiscard]] Connection connect(std::size_t server) const {
+    Connection connection(redisConnectUnix(access(server).address.path.c_str()));
+    REQUIRE(connection->err == 0);
+    return connection;
+  }
+  // Those with that name, as the server's administrator would.
+  void end_clients(std::size_t server, const std::string& name) {
+    const Connection connection = connect(server);
+    std::istringstream clients(ask(*connection, {"CLIENT", "LIST"}));
+    for (std::string line; std::getline(clients, line);) {
+      if (line.find(" name=" + name + " ") == std::string::npos) continue;
+      ask(*connection, {"CLIENT", "KILL", "ID", line.substr(3, line.find(' ') - 3)});
+    }
+  }
+
+  [[nodiscard]] const std::vector<pid_t>& pids() const { return cluster_->servers(); }
   void pause(std::size_t server) { ::kill(cluster_->servers()[server], SIGSTOP); }
   void go_on(std::size_t server) { ::kill(cluster_->servers()[server], SIGCONT); }
 
  private:
-  struct Free {
-    void operator()(redisContext* context) const { redisFree(context); }
-  };
-
   static std::string text_of(const redisReply& reply) {
     switch (reply.type) {
       case REDIS_REPLY_INTEGER:
@@ -93,7 +116,7 @@ class LocalServers {
   }
 
   std::unique_ptr<proxy::DevCluster> cluster_;
-  std::vector<std::unique_ptr<redisContext, Free>> connections_;
+  std::vector<Connection> connections_;
 };
 
 }  // namespace tests
