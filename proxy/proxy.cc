@@ -5,8 +5,10 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "conf/drift.h"
 #include "conf/loader.h"
@@ -354,25 +356,35 @@ void Proxy::learn_commands(const std::string& node) {
 }
 
 void Proxy::tick() {
-  std::uint64_t requests = total_requests();
+  std::uint64_t requests = sum_of(&WorkerStats::requests);
   ops_per_second_ =
       static_cast<double>(requests - requests_before_) * 1000.0 / static_cast<double>(kTickMs);
   requests_before_ = requests;
   give_memory_back();
 }
 
-// glibc keeps freed pages between live ones until it is asked for them. Only this thread asks: the
-// first call may be what initialises glibc's allocator (where a sanitizer's stands before it), and
-// that is no business of two threads at once.
+// glibc keeps freed pages between live ones until it is asked for them: worth it once many clients
+// have left or a rush is over. Only this thread asks: the first call may be what initialises
+// glibc's allocator (where a sanitizer's stands before it), and that is no business of two threads
+// at once.
 void Proxy::give_memory_back() {
-  bool is_worth_it = false;
-  for (const auto& worker : workers_) is_worth_it |= worker->take_freed_memory();
-  if (is_worth_it) ::malloc_trim(0);
+  std::uint64_t clients = sum_of(&WorkerStats::clients);
+  std::uint64_t bytes =
+      sum_of(&WorkerStats::bytes_from_clients) + sum_of(&WorkerStats::bytes_to_clients);
+  std::uint64_t traffic = bytes - std::exchange(bytes_before_, bytes);
+  most_clients_ = std::max(most_clients_, clients);
+  most_traffic_ = std::max(most_traffic_, traffic);
+  bool have_left = most_clients_ > clients + 100;
+  bool is_rush_over = most_traffic_ > 1'000'000 && traffic < most_traffic_ / 4;
+  if (!have_left && !is_rush_over) return;
+  ::malloc_trim(0);
+  most_clients_ = clients;
+  most_traffic_ = traffic;
 }
 
-std::uint64_t Proxy::total_requests() const {
+std::uint64_t Proxy::sum_of(Counter WorkerStats::* counter) const {
   std::uint64_t total = 0;
-  for (const auto& worker : workers_) total += worker->stats().requests.get();
+  for (const auto& worker : workers_) total += (worker->stats().*counter).get();
   return total;
 }
 

@@ -71,7 +71,7 @@ class Proxy final : private control::AdminPort {
       std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done) override;
   void count_strays(bool sample_only, std::size_t names_max,
                     std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done);
-  [[nodiscard]] std::uint64_t total_requests() const;
+  [[nodiscard]] std::uint64_t sum_of(Counter WorkerStats::* counter) const;
 
   std::shared_ptr<const conf::Config> config_;
   std::string config_path_;
@@ -99,6 +99,9 @@ class Proxy final : private control::AdminPort {
   bool has_ended_ = false;
   std::chrono::steady_clock::time_point started_at_ = std::chrono::steady_clock::now();
   std::uint64_t requests_before_ = 0;
+  std::uint64_t bytes_before_ = 0;  // From and to clients.
+  std::uint64_t most_clients_ = 0;  // Since memory was given back.
+  std::uint64_t most_traffic_ = 0;  // Bytes in a tick, since then.
   double ops_per_second_ = 0;
 };
 

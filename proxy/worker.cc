@@ -12,7 +12,7 @@ namespace proxy {
 namespace {
 
 constexpr std::uint64_t kTickMs = 100;
-constexpr std::uint64_t kTrimTicks = 10;
+constexpr std::size_t kFrameArgsKept = 10'000;
 
 // The list may grow while it is worked on.
 void flush_all(std::vector<Flushable*>& dirty) {
@@ -104,12 +104,9 @@ void Worker::tick() {
   sessions_->tick();
   backends_->tick();
   if (drained_ && sessions_->size() == 0) std::exchange(drained_, nullptr)();
-  if (++ticks_ % kTrimTicks != 0) return;
-  bool freed_blocks = core_.blocks.trim();
-  bool freed_tickets = core_.tickets.trim();
-  if (freed_blocks || freed_tickets || sessions_->take_shrunk()) {
-    has_freed_memory_.store(true, std::memory_order_relaxed);
-  }
+  core_.blocks.trim();
+  core_.tickets.trim();
+  if (core_.frame.args.capacity() > kFrameArgsKept) core_.frame = {};
 }
 
 void Worker::post(std::function<void(Worker&)> work) {

@@ -9,7 +9,6 @@
 
 #include <uv.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -62,10 +61,6 @@ class Worker final : public session::OtherWorkers {
   void discard();
 
   [[nodiscard]] const WorkerStats& stats() const { return core_.stats; }
-  // Whether much memory was freed since the last call: worth asking the allocator for it.
-  [[nodiscard]] bool take_freed_memory() {
-    return has_freed_memory_.exchange(false, std::memory_order_relaxed);
-  }
 
  private:
   void run();
@@ -96,8 +91,6 @@ class Worker final : public session::OtherWorkers {
   // sessions.
   std::vector<std::shared_ptr<void>> open_questions_;
   std::size_t next_worker_ = 0;  // Whose turn it is to get a handed-over descriptor.
-  std::uint64_t ticks_ = 0;
-  std::atomic<bool> has_freed_memory_{false};
   std::thread thread_;
 };
 

@@ -95,20 +95,7 @@ struct Ticket {
 
 class TicketPool {
  public:
-  TicketPool() = default;
-  ~TicketPool();
-  TicketPool(const TicketPool&) = delete;
-  TicketPool& operator=(const TicketPool&) = delete;
-
-  Ticket* take() {
-    Ticket* ticket = free_;
-    if (ticket == nullptr) [[unlikely]]
-      return new Ticket;
-    free_ = ticket->next_in_connection;
-    if (--count_ < least_) least_ = count_;
-    ticket->next_in_connection = nullptr;
-    return ticket;
-  }
+  Ticket* take() { return pool_.take(); }
   // Requires that the ticket's stored bytes are released.
   void give(Ticket* ticket) {
     ticket->owner = nullptr;
@@ -118,16 +105,13 @@ class TicketPool {
     ticket->inline_size = 0;
     ticket->begun = ticket->done = ticket->retiring = ticket->silent = ticket->sent_ahead =
         ticket->large = false;
-    ticket->next_in_connection = free_;
-    free_ = ticket;
-    ++count_;
+    pool_.give(ticket);
   }
-  bool trim();  // As BlockPool::trim().
+  void trim() { pool_.trim(); }  // See SlabPool.
+  [[nodiscard]] std::size_t slabs() const { return pool_.slabs(); }
 
  private:
-  Ticket* free_ = nullptr;
-  std::size_t count_ = 0;
-  std::size_t least_ = 0;
+  net::SlabPool<Ticket, sizeof(Ticket), &Ticket::next_in_connection> pool_;
 };
 
 }  // namespace proxy::backend

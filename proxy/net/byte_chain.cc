@@ -1,59 +1,23 @@
 #include "proxy/net/byte_chain.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 
 #include "slots/assert.h"
 
 namespace proxy::net {
 
-BlockPool::~BlockPool() {
-  for (FreeList* list : {&small_, &large_}) {
-    list->least = list->count;
-    while (list->head != nullptr) {
-      Block* block = list->head;
-      list->head = block->next;
-      std::free(block);
-    }
-  }
-}
+namespace {
 
-Block* BlockPool::allocate(std::uint32_t capacity, FreeList& list) {
-  auto* block = static_cast<Block*>(std::malloc(sizeof(Block) + capacity));
-  if (block == nullptr) throw std::bad_alloc();
-  block->capacity = capacity;
-  block->next = nullptr;
-  block->begin = block->end = 0;
-  list.least = 0;
-  return block;
-}
+constexpr std::size_t kInSmallBlocks = std::size_t{3} * BlockPool::kSmall;  // Of a chain's bytes.
 
-bool BlockPool::trim(FreeList& list) {
-  std::size_t count = (list.least + 1) / 2;
-  bool freed = count > 0;
-  for (; count > 0; --count) {
-    Block* block = list.head;
-    list.head = block->next;
-    list.count--;
-    std::free(block);
-  }
-  list.least = list.count;
-  return freed;
-}
-
-bool BlockPool::trim() {
-  bool freed_small = trim(small_);
-  bool freed_large = trim(large_);
-  return freed_small || freed_large;
-}
+}  // namespace
 
 void ByteChain::append_slowly(BlockPool& pool, const char* bytes, std::size_t count) {
   size_ += count;
+  std::uint32_t capacity = size_ <= kInSmallBlocks ? BlockPool::kSmall : BlockPool::kLarge;
   while (count > 0) {
     if (tail_ == nullptr || tail_->room() == 0) {
-      bool small = tail_ == nullptr && count <= BlockPool::kSmall;
-      Block* block = pool.take(small ? BlockPool::kSmall : BlockPool::kLarge);
+      Block* block = pool.take(capacity);
       (tail_ == nullptr ? head_ : tail_->next) = block;
       tail_ = block;
     }
@@ -65,8 +29,15 @@ void ByteChain::append_slowly(BlockPool& pool, const char* bytes, std::size_t co
   }
 }
 
-void ByteChain::append(ByteChain& other) {
+// Many half-empty blocks in one chain would take a multiple of what its limit counts.
+void ByteChain::append(BlockPool& pool, ByteChain& other) {
   if (other.head_ == nullptr) return;
+  if (tail_ != nullptr && other.tail_->room() > other.size_ / 4) {
+    for (Block* block = other.head_; block != nullptr; block = block->next) {
+      append(pool, block->bytes() + block->begin, block->end - block->begin);
+    }
+    return other.release(pool);
+  }
   (tail_ == nullptr ? head_ : tail_->next) = other.head_;
   tail_ = other.tail_;
   size_ += other.size_;

@@ -17,6 +17,8 @@
 #include <string>
 #include <string_view>
 
+#include "proxy/net/slab_pool.h"
+
 namespace proxy::net {
 
 struct Block {
@@ -31,47 +33,52 @@ struct Block {
 
 class BlockPool {
  public:
-  static constexpr std::uint32_t kSmall = 4096 - sizeof(Block);  // The first block of a chain.
-  static constexpr std::uint32_t kLarge = 32768 - sizeof(Block);
+  // What a whole block takes; no powers of two, or the blocks' beginnings would all compete for the
+  // same lines of the processor's cache.
+  static constexpr std::uint32_t kSmallBytes = 68 * 64;
+  static constexpr std::uint32_t kLargeBytes = 511 * 64;
+  static constexpr std::uint32_t kHugeBytes = 4095 * 64;                // A slab.
+  static constexpr std::uint32_t kSmall = kSmallBytes - sizeof(Block);  // A chain's first block.
+  static constexpr std::uint32_t kLarge = kLargeBytes - sizeof(Block);
+  static constexpr std::uint32_t kHuge = kHugeBytes - sizeof(Block);  // Not for chains.
 
-  BlockPool() = default;
-  ~BlockPool();
-  BlockPool(const BlockPool&) = delete;
-  BlockPool& operator=(const BlockPool&) = delete;
-
-  Block* take(std::uint32_t capacity) {  // kSmall or kLarge.
-    FreeList& list = capacity == kSmall ? small_ : large_;
-    Block* block = list.head;
-    if (block == nullptr) [[unlikely]]
-      return allocate(capacity, list);
-    list.head = block->next;
-    if (--list.count < list.least) list.least = list.count;
+  Block* take(std::uint32_t capacity) {  // kSmall, kLarge or kHuge.
+    Block* block = nullptr;
+    if (capacity == kSmall) {
+      block = small_.take();
+    } else if (capacity == kLarge) {
+      block = large_.take();
+    } else {
+      block = huge_.take();
+    }
     block->next = nullptr;
     block->begin = block->end = 0;
+    block->capacity = capacity;
     return block;
   }
   void give(Block* block) {
-    FreeList& list = block->capacity == kSmall ? small_ : large_;
-    block->next = list.head;
-    list.head = block;
-    ++list.count;
+    if (block->capacity == kSmall) {
+      small_.give(block);
+    } else if (block->capacity == kLarge) {
+      large_.give(block);
+    } else {
+      huge_.give(block);
+    }
   }
 
-  // Frees half of what stayed unused since the last call; call about once a second. True when
-  // something was freed.
-  bool trim();
+  void trim() {  // See SlabPool; about every 100 ms.
+    small_.trim();
+    large_.trim();
+    huge_.trim();
+  }
+  [[nodiscard]] std::size_t slabs() const {
+    return small_.slabs() + large_.slabs() + huge_.slabs();
+  }
 
  private:
-  struct FreeList {
-    Block* head = nullptr;
-    std::size_t count = 0;
-    std::size_t least = 0;  // Smallest count since the last trim: what nobody needed.
-  };
-  static Block* allocate(std::uint32_t capacity, FreeList& list);
-  static bool trim(FreeList& list);
-
-  FreeList small_;
-  FreeList large_;
+  SlabPool<Block, kSmallBytes, &Block::next> small_;
+  SlabPool<Block, kLargeBytes, &Block::next> large_;
+  SlabPool<Block, kHugeBytes, &Block::next> huge_;
 };
 
 class ByteChain {
@@ -100,7 +107,9 @@ class ByteChain {
     append_slowly(pool, bytes, count);
   }
   void append(BlockPool& pool, std::string_view text) { append(pool, text.data(), text.size()); }
-  void append(ByteChain& other);  // Takes over the other's blocks.
+  // Takes over the other's blocks if they are well filled, else their bytes; the other is empty
+  // then.
+  void append(BlockPool& pool, ByteChain& other);
 
   // The bytes when they lie in one block, as they mostly do; else empty.
   [[nodiscard]] std::string_view only_block() const {

@@ -206,7 +206,7 @@ void ClientSession::emit_stored(backend::Ticket* ticket) {
   } else if (ticket->inline_size > 0) {
     emit(ticket->bytes, ticket->inline_size);
   } else {
-    out_.append(ticket->stored);
+    out_.append(core_.blocks, ticket->stored);
     unread_ += count;
     mark_dirty();
   }

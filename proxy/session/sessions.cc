@@ -50,7 +50,6 @@ void Sessions::remove(ClientSession* session) {
   sessions_.erase(found);
   std::replace(resumables_.begin(), resumables_.end(), session,
                static_cast<ClientSession*>(nullptr));
-  ++ended_;
   counts_.clients.fetch_sub(1, std::memory_order_relaxed);
   core_.stats.clients.subtract(1);
   session->end(std::move(self));

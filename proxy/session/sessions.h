@@ -12,7 +12,6 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "proxy/session/client_session.h"
@@ -83,8 +82,6 @@ class Sessions {
   // Goes on with sessions that were held; at the end of the turn, before the flush.
   void resume_all();
   [[nodiscard]] bool has_resumables() const { return !resumables_.empty(); }
-  // Whether many sessions have ended since the last call: their memory can go back to the system.
-  bool take_shrunk() { return std::exchange(ended_, 0) > 100; }
 
  private:
   void close_the_most_unread();
@@ -95,7 +92,6 @@ class Sessions {
   unsigned workers_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ClientSession>> sessions_;
   std::vector<ClientSession*> resumables_;
-  std::size_t ended_ = 0;
   std::uint64_t ticks_ = 0;
 };
 
