@@ -101,31 +101,22 @@ void ClientSession::take_input(const char* bytes, std::size_t count) {
     core_.frame.clear();
     std::size_t used = process(bytes, count, core_.frame);
     if (used == count || closing_) return;
-    input_ = std::make_unique<Input>();
-    input_->bytes.assign(bytes + used, count - used);
-    input_->frame = core_.frame;
+    input_ = std::make_unique<Input>(core_.blocks, core_.frame);
+    input_->bytes.append(bytes + used, count - used);
     input_->frame.rebase(bytes + used, input_->bytes.data());
     return;
   }
-  const char* before = input_->bytes.data() + input_->begin;
-  if (input_->begin > 0) {
-    input_->bytes.erase(0, input_->begin);
-    input_->frame.rebase(before, input_->bytes.data());
-    before = input_->bytes.data();
-    input_->begin = 0;
-  }
+  const char* before = input_->bytes.data();
   input_->bytes.append(bytes, count);
-  input_->frame.rebase(before, input_->bytes.data());
+  if (input_->bytes.data() != before) input_->frame.rebase(before, input_->bytes.data());
   if (input_->bytes.size() >= input_->frame.bytes_needed()) process_kept_input();
 }
 
 // Executes what input_ holds, as far as that goes now.
 void ClientSession::process_kept_input() {
   Input& input = *input_;
-  std::size_t used =
-      process(input.bytes.data() + input.begin, input.bytes.size() - input.begin, input.frame);
-  input.begin += used;
-  if (closing_ || input.begin == input.bytes.size()) input_.reset();
+  input.bytes.consume(process(input.bytes.data(), input.bytes.size(), input.frame));
+  if (closing_ || input.bytes.empty()) input_.reset();
 }
 
 // Executes whole requests; returns how many bytes they took. What is left belongs to `frame`.

@@ -23,6 +23,7 @@
 #include <string_view>
 
 #include "proxy/backend/backends.h"
+#include "proxy/net/input_buffer.h"
 #include "proxy/resp/command_spec.h"
 #include "proxy/resp/reply_writer.h"
 #include "proxy/session/request_stream.h"
@@ -107,9 +108,7 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] std::uint64_t created_ms() const { return created_ms_; }
   [[nodiscard]] std::uint64_t last_active_ms() const { return last_active_ms_; }
   [[nodiscard]] std::size_t unread_bytes() const { return unread_; }
-  [[nodiscard]] std::size_t input_bytes() const {
-    return input_ ? input_->bytes.size() - input_->begin : 0;
-  }
+  [[nodiscard]] std::size_t input_bytes() const { return input_ ? input_->bytes.size() : 0; }
 
   // Answers the request of now; `reply` is one whole RESP reply.
   void reply(std::string_view reply);
@@ -156,9 +155,10 @@ class ClientSession final : public net::Socket,
 
  private:
   struct Input {
-    std::string bytes;  // Received and not executed; from `begin` on.
-    std::size_t begin = 0;
-    resp::FrameState frame;  // Of the request at `begin`.
+    Input(net::BlockPool& pool, const resp::FrameState& begun) : bytes(pool), frame(begun) {}
+
+    net::InputBuffer bytes;  // Received and not executed.
+    resp::FrameState frame;  // Of the request at their beginning.
   };
 
   void on_ready(bool readable, bool writable, bool broken) override;

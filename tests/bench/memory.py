@@ -43,20 +43,35 @@ def exchange(connections, request, reply_bytes):
             rig.receive(connection, reply_bytes)
 
 
+def get(prefix):
+    return resp.request("GET", rig.key(prefix, 7))
+
+
+def mget(prefix, count):
+    return resp.request("MGET", *(rig.key(prefix, number) for number in range(count)))
+
+
+def put(prefix, size):
+    return resp.request("SET", rig.key(prefix, 7), "x" * size)
+
+
 def idle(bench, target, goals, clients):
     """What `clients` connections cost before and after traffic of several kinds, and what is left after them."""
     start = settled_memory(target)
     connections = [rig.connect(target.port) for _ in range(clients)]
     exchange(connections[-1:], resp.request("GET", "none"), len(b"$-1\r\n"))  # All before it have been accepted.
     steps = [("connected", settled_memory(target))]
-    for name, prefix, size, times in (("after one GET of 32 B", "key:", 32, 1), ("after 20 GETs of 1 KB", "k1k:", 1024, 20),
-                                      ("after a GET of 64 KB", "k64k:", 65_536, 1)):
-        request = resp.request("GET", rig.key(prefix, 7)) * times
-        exchange(connections, request, times * rig.value_reply_size(size))
+    for name, request, reply_bytes in (
+        ("after one GET of 32 B", get("key:"), rig.value_reply_size(32)),
+        ("after 20 GETs of 1 KB", get("k1k:") * 20, 20 * rig.value_reply_size(1024)),
+        ("after a GET of 64 KB", get("k64k:"), rig.value_reply_size(65_536)),
+        ("after 50 SETs at once", put("key:", 32) * 50, 50 * len(b"+OK\r\n")),
+        ("after 1,000 GETs at once", get("key:") * 1000, 1000 * rig.value_reply_size(32)),
+        ("after an MGET of 60 values", mget("k1k:", 60), len(b"*60\r\n") + 60 * rig.value_reply_size(1024)),
+        ("after a SET of 64 KB", put("k64k:", 65_536), len(b"+OK\r\n")),
+    ):
+        exchange(connections, request, reply_bytes)
         steps.append((name, settled_memory(target)))
-    stored = resp.request("SET", rig.key("key:", 7), "x" * 32) * 50
-    exchange(connections, stored, 50 * len(b"+OK\r\n"))
-    steps.append(("after 50 SETs at once", settled_memory(target)))
     for connection in connections:
         connection.close()
     end = settled_memory(target)
