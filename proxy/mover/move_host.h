@@ -58,8 +58,9 @@ class MoveHost {
                                             const std::string& target,
                                             const std::string& target_run_id) = 0;
   // `target` has lost these committed slots: they are `source`'s again, as with commit(). Errors:
-  // Conflict when the target does not own them all, or when a flush of `target` was asked for since
-  // their commit, which the source's copies have not seen; Io as with commit().
+  // Conflict when the target does not own them all, or when a flush of `target`, which the source's
+  // copies have not seen, was asked for since their commit or may have come late; Io as with
+  // commit().
   [[nodiscard]] virtual slots::Result<slots::Epoch> give_back(std::uint64_t plan,
                                                               const slots::SlotSet& slots,
                                                               const std::string& source,

@@ -53,13 +53,15 @@ Transfer::Machine::Machine(TransferSpec spec)
     : spec_(std::move(spec)),
       marker_key_(marker_key(spec_.plan, spec_.source)),
       open_(spec_.slots),
-      groups_(spec_.pause_ms, spec_.group_slots),
-      marker_(spec_.marker) {
-  SP_ASSERT(!open_.intersects(spec_.kept));
+      kept_(spec_.kept),
+      groups_(spec_.pause_ms, spec_.group_slots) {
   SP_ASSERT(spec_.batch_keys > 0 && spec_.group_slots > 0);
-  if (!spec_.kept.empty()) kept_.push_back({spec_.kept, spec_.marker});
-  progress_.slots_committed = spec_.kept.size();
-  progress_.slots_total = spec_.kept.size() + open_.size();
+  for (const KeptSlots& kept : kept_) {
+    SP_ASSERT(!open_.intersects(kept.slots));
+    marker_ = std::max(marker_, kept.marker);
+  }
+  progress_.slots_committed = kept_slots().size();
+  progress_.slots_total = progress_.slots_committed + open_.size();
 }
 
 Action Transfer::Machine::step(Event event) {
@@ -122,6 +124,8 @@ void Transfer::Machine::on(Connected& connected) {
   marker_ = std::max(marker_, connected.marker);
   may_evict_marker_ = may_evict_marker_ || connected.may_evict_marker;
   if (!kept_.empty()) judge_marker(connected);
+  // Another process may have come back from before the purge.
+  if (target_run_id_ != connected.target_run_id) is_purged_ = false;
   target_run_id_ = connected.target_run_id;
   resume();
 }
@@ -129,7 +133,7 @@ void Transfer::Machine::on(Connected& connected) {
 // Whether the target still holds what was committed.
 void Transfer::Machine::judge_marker(const Connected& connected) {
   slots::SlotSet lost;
-  for (const Kept& kept : kept_) {
+  for (const KeptSlots& kept : kept_) {
     if (kept.marker > connected.marker) lost.add(kept.slots);
   }
   must_vouch_ = true;
@@ -309,7 +313,7 @@ void Transfer::Machine::on(const GaveBack&) {
   expect<GiveBack>();
   open_.add(to_give_back_);
   progress_.slots_committed -= to_give_back_.size();
-  std::erase_if(kept_, [&](const Kept& kept) { return to_give_back_.intersects(kept.slots); });
+  std::erase_if(kept_, [&](const KeptSlots& kept) { return to_give_back_.intersects(kept.slots); });
   to_give_back_ = {};
   must_vouch_ = !kept_.empty();
   is_purged_ = false;

@@ -59,8 +59,8 @@ struct KeyValue {
 // NodeLost instead: a connection or a feed broke, and what was under way may still happen, until
 // the next Connect. A feed's end is told with the next action that speaks with a node.
 
-// -> Connected. First ends for certain (CLIENT KILL, answered) what earlier movers of this plan and
-// pair left connected, those of earlier processes too: none of their commands runs after this one.
+// -> Connected. First ends for certain (CLIENT KILL, answered) what movers that have ended left
+// connected, of any plan and any process: none of their commands runs after this one.
 struct Connect {};
 struct Scan {  // -> Scanned.
   Side side = Side::Source;
@@ -97,7 +97,7 @@ struct PutMarker {
 // -> Committed or NotCommitted. Lifts the fence, either way. Speaks with no node.
 struct Commit {
   slots::SlotSet slots;
-  std::uint64_t marker = 0;  // To be recorded with the commit: TransferSpec::marker of a later one.
+  std::uint64_t marker = 0;   // To be recorded with the commit.
   std::string target_run_id;  // Of the server that holds the copies.
 };
 struct AskDurability {};  // -> Durability. Whether the target would keep all it has, marker too.
@@ -216,13 +216,18 @@ struct Event {
   std::uint64_t now_ms = 0;  // Of a clock that never goes back.
 };
 
+// Slots of one commit whose copies the source still has.
+struct KeptSlots {
+  slots::SlotSet slots;
+  std::uint64_t marker = 0;  // Commit::marker.
+};
+
 struct TransferSpec {
   std::uint64_t plan = 0;
   std::string source;
   std::string target;
   slots::SlotSet slots;            // To move: the source's now.
-  slots::SlotSet kept;             // Committed earlier, the source's copies not yet collected.
-  std::uint64_t marker = 0;        // Of the last commit of this plan from source to target.
+  std::vector<KeptSlots> kept;     // Committed by earlier processes, not yet collected.
   std::uint32_t pause_ms = 50;     // A fence's last copy should take no longer.
   std::uint32_t group_slots = 64;  // Slots of one fence.
   std::uint32_t batch_keys = 100;

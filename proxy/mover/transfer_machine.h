@@ -28,11 +28,6 @@ class Transfer::Machine {
   [[nodiscard]] const Progress& progress() const { return progress_; }
 
  private:
-  // Committed slots whose copies the source still has.
-  struct Kept {
-    slots::SlotSet slots;
-    std::uint64_t marker = 0;
-  };
   // Of a KeyValue, what is to be known when it has been written.
   struct Written {
     std::string name;
@@ -117,7 +112,7 @@ class Transfer::Machine {
   std::size_t last_action_ = 0;  // Its place in Action.
 
   slots::SlotSet open_;  // The source's, to move.
-  std::vector<Kept> kept_;
+  std::vector<KeptSlots> kept_;
 
   // --- the nodes
   bool is_connected_ = false;

@@ -287,7 +287,7 @@ std::size_t Transfer::Machine::batch_size() const {
 
 slots::SlotSet Transfer::Machine::kept_slots() const {
   slots::SlotSet all;
-  for (const Kept& kept : kept_) all.add(kept.slots);
+  for (const KeptSlots& kept : kept_) all.add(kept.slots);
   return all;
 }
 
