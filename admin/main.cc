@@ -34,7 +34,8 @@ int main(int count, char** arguments) {
   const admin::Surroundings surroundings{.admin_address = environment("SLOTPROXY_ADMIN"),
                                          .admin_password = environment("SLOTPROXY_ADMIN_PASSWORD"),
                                          .style = {.is_coloured = is_coloured},
-                                         .columns = terminal_columns()};
+                                         .columns = terminal_columns(),
+                                         .keys = ::isatty(STDIN_FILENO) == 1 ? STDIN_FILENO : -1};
   return admin::run_command_line({arguments + 1, arguments + count}, surroundings, std::cout,
                                  std::cerr);
 }

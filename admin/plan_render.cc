@@ -254,19 +254,6 @@ std::string bar(std::string_view name, double part, double whole, const std::str
                      painted(rest, Colour::Quiet, style.is_coloured), figures);
 }
 
-// Without what would not fit into the line.
-std::string clipped(const std::string& line, std::size_t columns) {
-  if (width_of(line) <= columns) return line;
-  std::string text;
-  for (std::size_t at = 0; at < line.size() && width_of(text) + 1 < columns;) {
-    std::size_t end = at + 1;
-    while (end < line.size() && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) ++end;
-    text += line.substr(at, end - at);
-    at = end;
-  }
-  return text + "…";
-}
-
 std::string part_of(double part, double whole) {
   return short_number(part) + " / " + short_number(whole);
 }

@@ -9,6 +9,8 @@
 
 #include "admin/plan_api.h"
 #include "admin/plan_render.h"
+#include "admin/terminal_keys.h"
+#include "admin/text.h"
 
 namespace admin {
 
@@ -78,22 +80,133 @@ void print_outcome(const Session& session, const Answer& answer) {
                                   : render_outcome(answer.report, session.surroundings().style));
 }
 
-// What is on the terminal, to be drawn over.
-class Screen {
+// What whoever watches on a terminal can do to the plan with single keys.
+class PlanKeys {
  public:
-  explicit Screen(const Session& session) : session_(session) {}
+  enum class Next : std::uint8_t { GoOn, Leave };
 
-  void draw(const std::string& text) {
-    std::string out;
-    if (lines_ > 0) out = fmt::format("\x1b[{}A\r\x1b[J", lines_);
-    session_.print(out + text);
-    session_.out().flush();
-    lines_ = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+  PlanKeys(const Session& session, const std::string& id) : session_(session), id_(id) {}
+
+  Next press(char key, const PlanReport& report) {
+    const bool is_confirmed = is_abort_asked_ && key == 'y';
+    is_abort_asked_ = key == 'a';
+    note_.clear();
+    switch (key) {
+      case 'q':
+      case kInterrupt:
+        return Next::Leave;
+      case 'p':
+        request({"PLAN", report.state == "paused" ? "RESUME" : "PAUSE", id_});
+        break;
+      case 'y':
+        if (is_confirmed) request({"PLAN", "ABORT", id_});
+        break;
+      case '+':
+      case '-':
+        throttle(key == '+', report);
+        break;
+      default:
+        break;
+    }
+    return Next::GoOn;
+  }
+
+  [[nodiscard]] std::string text() const {
+    const std::size_t columns = session_.surroundings().columns;
+    const std::string_view help =
+        is_abort_asked_ ? "abort? Slots already committed stay. y yes, any other key no"
+                        : "p pause or resume   a abort   + - limit   q leave (the plan goes on)";
+    return clipped(help, columns) + "\n" + (note_.empty() ? "" : clipped(note_, columns) + "\n");
   }
 
  private:
+  static constexpr char kInterrupt = '\x03';  // Ctrl-C.
+
+  // Twice or half the limit; half the present speed when there is none.
+  void throttle(bool up, const PlanReport& report) {
+    std::uint64_t rate = report.bytes_per_second;
+    if (rate == 0) {
+      if (up || !report.progress) return;
+      rate = report.progress->bytes_per_second;
+    }
+    rate = std::max<std::uint64_t>(up ? rate * 2 : rate / 2, 1000);
+    request({"PLAN", "THROTTLE", id_, fmt::format("{}B/s", rate)});
+  }
+
+  void request(const Words& words) {
+    const Result<std::string> answer = session_.ask(words);
+    if (!answer) note_ = answer.error().message;
+  }
+
   const Session& session_;
-  std::size_t lines_ = 0;
+  const std::string& id_;
+  bool is_abort_asked_ = false;
+  std::string note_;  // Why the last key had no effect.
+};
+
+class PlanWatch {
+ public:
+  PlanWatch(const Session& session, const std::string& id)
+      : session_(session),
+        poll_(session, id),
+        is_drawn_(session.surroundings().columns > 0 && !session.is_json()),
+        keys_(is_drawn_ ? session.surroundings().keys : -1),
+        plan_keys_(session, id) {}
+
+  PlanExit run() {
+    while (true) {
+      Result<std::optional<Answer>> answer = poll_.ask();
+      if (!answer) return refuse(session_, answer.error());
+      std::optional<PlanExit> exit;
+      if (*answer) {
+        last_ = *std::move(answer);
+        exit = ending_of(last_->report);
+        show(last_->report, exit.has_value());
+      } else if (!session_.is_json()) {
+        print("the daemon is away; waiting for it\n");
+      }
+      if (exit) {
+        if (!session_.is_json()) {
+          session_.print(render_outcome(last_->report, session_.surroundings().style));
+        }
+        return *exit;
+      }
+      const std::optional<char> key = keys_.next(session_.surroundings().poll);
+      if (key && last_ && plan_keys_.press(*key, last_->report) == PlanKeys::Next::Leave) {
+        return PlanExit::Done;
+      }
+    }
+  }
+
+ private:
+  void show(const PlanReport& report, bool has_ended) {
+    if (session_.is_json()) return print(last_->json + "\n");
+    if (!is_drawn_) return print(render_progress_line(report));
+    std::string text =
+        render_bars(report, session_.surroundings().columns, session_.surroundings().style);
+    if (!has_ended)
+      text += keys_.is_open() ? plan_keys_.text() : "Ctrl-C leaves; the plan goes on\n";
+    print(text);
+  }
+
+  // On a terminal over what it printed before; else only what is new.
+  void print(const std::string& text) {
+    if (!is_drawn_ && text == printed_) return;
+    if (is_drawn_ && lines_ > 0) session_.print(fmt::format("\x1b[{}A\r\x1b[J", lines_));
+    session_.print(text);
+    session_.out().flush();
+    printed_ = text;
+    lines_ = std::ranges::count(text, '\n');
+  }
+
+  const Session& session_;
+  PlanPoll poll_;
+  bool is_drawn_;
+  TerminalKeys keys_;
+  PlanKeys plan_keys_;
+  std::optional<Answer> last_;
+  std::string printed_;
+  std::ptrdiff_t lines_ = 0;
 };
 
 }  // namespace
@@ -127,44 +240,7 @@ PlanExit wait_for_plan(const Session& session, const std::string& id,
 }
 
 PlanExit watch_plan(const Session& session, const std::string& id) {
-  const std::size_t columns = session.surroundings().columns;
-  const RenderStyle style = session.surroundings().style;
-  const bool is_drawn = columns > 0 && !session.is_json();
-  PlanPoll poll(session, id);
-  Screen screen(session);
-  std::string last;
-  while (true) {
-    const Result<std::optional<Answer>> answer = poll.ask();
-    if (!answer) return refuse(session, answer.error());
-    std::string text = "the daemon is away; waiting for it\n";
-    std::optional<PlanExit> exit;
-    if (*answer) {
-      const PlanReport& report = (*answer)->report;
-      exit = ending_of(report);
-      if (session.is_json()) {
-        text = (*answer)->json + "\n";
-      } else if (is_drawn) {
-        text = render_bars(report, columns, style);
-        if (!exit) text += "Ctrl-C leaves; the plan goes on\n";
-      } else {
-        text = render_progress_line(report);
-      }
-    } else if (session.is_json()) {
-      text = last;
-    }
-    if (is_drawn) {
-      screen.draw(text);
-    } else if (text != last) {
-      session.print(text);
-      session.out().flush();
-    }
-    last = std::move(text);
-    if (exit) {
-      if (!session.is_json()) session.print(render_outcome((*answer)->report, style));
-      return *exit;
-    }
-    std::this_thread::sleep_for(session.surroundings().poll);
-  }
+  return PlanWatch(session, id).run();
 }
 
 }  // namespace admin

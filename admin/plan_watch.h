@@ -26,8 +26,8 @@ enum class PlanExit : int {
 // Prints the plan once it has ended, has been paused by the system, or the time is over.
 [[nodiscard]] PlanExit wait_for_plan(const Session& session, const std::string& id,
                                      std::optional<double> seconds);
-// Prints its progress: bars, drawn again in place, on a terminal; else a line when something has
-// changed; with --json one object a line.
+// Prints its progress: bars, drawn again in place, on a terminal, where keys pause, abort and
+// throttle it; else a line when something has changed; with --json one object a line.
 [[nodiscard]] PlanExit watch_plan(const Session& session, const std::string& id);
 
 }  // namespace admin

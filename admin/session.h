@@ -30,7 +30,8 @@ struct Surroundings {
   std::string admin_address = {};   // $SLOTPROXY_ADMIN
   std::string admin_password = {};  // $SLOTPROXY_ADMIN_PASSWORD
   RenderStyle style = {};
-  std::size_t columns = 0;              // Of the terminal that `out` is; 0: it is none.
+  std::size_t columns = 0;  // Of the terminal that `out` is; 0: it is none.
+  int keys = -1;            // The descriptor of the terminal that is typed at; -1: there is none.
   std::chrono::milliseconds poll{500};  // How often a plan that is watched is asked for.
 };
 

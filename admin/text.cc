@@ -156,4 +156,16 @@ std::size_t width_of(std::string_view text) {
   return width;
 }
 
+std::string clipped(std::string_view line, std::size_t columns) {
+  if (width_of(line) <= columns) return std::string(line);
+  std::string text;
+  for (std::size_t at = 0, width = 0; at < line.size() && width + 1 < columns; ++width) {
+    std::size_t end = at + 1;
+    while (end < line.size() && (static_cast<unsigned char>(line[end]) & 0xC0) == 0x80) ++end;
+    text += line.substr(at, end - at);
+    at = end;
+  }
+  return text + "…";
+}
+
 }  // namespace admin

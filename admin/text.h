@@ -27,5 +27,7 @@ namespace admin {
 
 // Columns on a terminal: one for each code point.
 [[nodiscard]] std::size_t width_of(std::string_view text);
+// Without what would not fit, for which a "…" stands.
+[[nodiscard]] std::string clipped(std::string_view line, std::size_t columns);
 
 }  // namespace admin

@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -223,4 +226,53 @@ TEST_CASE("watch on a terminal draws over what it has drawn") {
   CHECK(outcome.code == 0);
   CHECK(has(outcome.out, "█"));
   CHECK(has(outcome.out, "\x1b[7A\r\x1b[J"));
+}
+
+TEST_CASE("keys on the terminal steer the plan that is watched") {
+  struct Pressed {
+    std::string keys;
+    std::vector<Words> requests;  // In the order of the clients, the daemon's answers aside.
+  };
+  const Words show{"PLAN", "SHOW", "3"};
+  for (const Pressed& pressed :
+       std::vector<Pressed>{{"q", {show}},
+                            {"\x03", {show}},
+                            {"pq", {show, {"PLAN", "PAUSE", "3"}, show}},
+                            {"ayq", {show, show, {"PLAN", "ABORT", "3"}, show}},
+                            {"anyq", {show, show, show, show}},
+                            {"+q", {show, {"PLAN", "THROTTLE", "3", "40000000B/s"}, show}},
+                            {"-q", {show, {"PLAN", "THROTTLE", "3", "10000000B/s"}, show}}}) {
+    CAPTURE(pressed.keys);
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    REQUIRE(::write(ends[1], pressed.keys.data(), pressed.keys.size()) ==
+            static_cast<ssize_t>(pressed.keys.size()));
+    FakeDaemon daemon(
+        bulk(to_json(PlanReport{.id = 3, .state = "running", .bytes_per_second = 20'000'000})));
+    Surroundings surroundings = at(daemon);
+    surroundings.columns = 80;
+    surroundings.keys = ends[0];
+    CHECK(slotctl({"plan", "watch", "3"}, surroundings).code == 0);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    std::vector<std::string> wanted;
+    for (const Words& words : pressed.requests) wanted.push_back(as_sent(words));
+    CHECK(daemon.requests() == wanted);
+  }
+}
+
+TEST_CASE("a key that is refused says why, and the watch goes on") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  REQUIRE(::write(ends[1], "p", 1) == 1);
+  ::close(ends[1]);
+  FakeDaemon daemon(Words{plan_in("running"), "-ERR not now; try later\r\n", plan_in("running"),
+                          plan_in("done")});
+  Surroundings surroundings = at(daemon);
+  surroundings.columns = 80;
+  surroundings.keys = ends[0];
+  const Outcome outcome = slotctl({"plan", "watch", "3"}, surroundings);
+  ::close(ends[0]);
+  CHECK(outcome.code == 0);
+  CHECK(has(outcome.out, "not now; try later"));
 }

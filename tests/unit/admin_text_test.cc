@@ -103,3 +103,10 @@ TEST_CASE("colour changes neither words nor widths") {
   CHECK(table.text(false) == "ok    a\ndown  b\n");
   CHECK(table.text(true) == "\x1b[32mok\x1b[0m    a\n\x1b[31mdown\x1b[0m  b\n");
 }
+
+TEST_CASE("a line is clipped to the columns there are, by code points") {
+  CHECK(clipped("abcdef", 6) == "abcdef");
+  CHECK(clipped("abcdef", 5) == "abcd…");
+  CHECK(clipped("█░→é", 3) == "█░…");
+  CHECK(clipped("abc", 1) == "…");
+}
