@@ -235,14 +235,31 @@ class Latency:
     def __init__(self, address, quiet_address, *command):
         self.measured, self.control = Pinger(address, *command), Pinger(quiet_address, "PING")
 
-    def verdict(self, limit, what):
+    def delay(self, limit, what, median=None):
+        """What was wrong with the others' waiting, in words; empty when nothing was. Seconds."""
         got, quiet = self.measured.stop(), self.control.stop()
         check(not got["wrong"], "%s: a reply to the others was %s" % (what, got["wrong"]))
         check(got["count"] > 20, "%s: only %d measurements" % (what, got["count"]))
         allowed = max(limit, quiet["worst"] + limit)
-        check(
-            got["worst"] < allowed,
-            "%s: others waited up to %.1f ms, allowed %.0f ms (an idle server's worst was %.1f ms)"
-            % (what, got["worst"] * 1e3, allowed * 1e3, quiet["worst"] * 1e3),
+        if median is not None and got["median"] >= max(median, quiet["median"] * 2):
+            return "%s: the median of the others is %.1f ms" % (what, got["median"] * 1e3)
+        if got["worst"] < allowed:
+            return ""
+        return "%s: others waited up to %.1f ms, allowed %.0f ms (an idle server's worst was %.1f ms)" % (
+            what,
+            got["worst"] * 1e3,
+            allowed * 1e3,
+            quiet["worst"] * 1e3,
         )
-        return got
+
+
+def best_of(tries, act):
+    """Acts until nothing was delayed. A busy machine delays anything now and then; what the proxy
+    does wrong, it does each time."""
+    delays = []
+    while len(delays) < tries:
+        delay = act()
+        if not delay:
+            return
+        delays.append(delay)
+    raise Failure("in each of %d tries: %s" % (tries, "; ".join(delays)))
