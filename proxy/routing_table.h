@@ -42,6 +42,7 @@ struct NodeRoute {
   std::optional<conf::Address> endpoint;
   std::optional<conf::Address> announced;
   NodeState state = NodeState::Unverified;
+  bool is_busy = false;           // Up, but a long script lets it answer nothing but BUSY.
   std::string identity;           // What its identity key must say; empty: not known yet.
   std::string reason;             // Why it is not Up, in words for a client; empty when Up.
   std::uint64_t incarnation = 0;  // Grows whenever the node comes Up with another run_id.

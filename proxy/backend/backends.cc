@@ -20,6 +20,8 @@ std::uint64_t with_jitter(std::uint64_t ms) {
 
 const std::string NodeBackend::kQueueFull = "more than limits.node_queue bytes wait for it";
 
+const std::string NodeBackend::kBusy(resp::errors::kBusyReason);
+
 NodeBackend::~NodeBackend() {
   while (!connections_.empty()) connections_.back()->fail("the proxy let go");
 }

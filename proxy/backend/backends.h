@@ -50,9 +50,10 @@ class NodeBackend {
     if (why != nullptr) [[unlikely]]
       return nullptr;
     BackendConnection* connection = shared(protocol);
-    if (connection->queued_bytes() <= core_.table->limits.node_queue) [[likely]]
+    bool is_stuck = route().is_busy && connection->is_overdue(kStuckMs);
+    if (connection->queued_bytes() <= core_.table->limits.node_queue && !is_stuck) [[likely]]
       return connection;
-    why = &kQueueFull;
+    why = is_stuck ? &kBusy : &kQueueFull;
     return nullptr;
   }
   // A connection for one streamed request; null: limits.large_connections are in use. It comes back
@@ -82,7 +83,11 @@ class NodeBackend {
   static constexpr std::uint64_t kBackoffFirstMs = 20;
   static constexpr std::uint64_t kBackoffMostMs = 500;
   static constexpr std::size_t kIdleLargeMax = 2;
+  // A busy node's oldest request that waits for longer is the script, or stands behind it: the
+  // server reads no more from that connection, where on any other it would say BUSY.
+  static constexpr std::uint64_t kStuckMs = 1000;
   static const std::string kQueueFull;
+  static const std::string kBusy;
 
   BackendConnection* open_shared(Protocol protocol);
   BackendConnection* add(Protocol protocol, ConnectionUse use);

@@ -26,7 +26,8 @@
 namespace proxy::control {
 
 struct HealthCallbacks {
-  // State, reason or incarnation of a node have changed. INFO's figures alone are no change.
+  // State, reason or incarnation of a node have changed, or whether it is busy. INFO's figures
+  // alone are no change.
   std::function<void(const std::string& node, const NodeStatus& status)> on_change;
   // The node has this identity from now on, given or found; to be recorded and passed in
   // WatchedNode later.

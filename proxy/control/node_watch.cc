@@ -182,6 +182,7 @@ void NodeWatch::on_verified() {
   }
   status_.facts = verifier_->facts();
   status_.version = status_.facts.version;
+  status_.is_busy = false;  // It answered everything.
   const bool is_another = status_.run_id != status_.facts.run_id;
   status_.run_id = status_.facts.run_id;
   if (is_another) ++status_.incarnation;
@@ -214,12 +215,15 @@ void NodeWatch::beat() {
   timer_.start(beat_interval(), [this] { beat(); });
   if (client_.pending_calls() > 0) return;  // Its own timer decides when that is too long.
   if (Clock::now() - facts_at_ >= options_.facts_age) return refresh();
-  client_.call({"PING"}, options_.node_silent, [](const slots::Result<Reply>&) {});
+  client_.call({"PING"}, options_.node_silent, [this](const slots::Result<Reply>& reply) {
+    if (reply) note_busy(*reply);
+  });
 }
 
 void NodeWatch::refresh() {
   facts_at_ = Clock::now();
   client_.call({"INFO"}, options_.node_silent, [this](const slots::Result<Reply>& reply) {
+    if (reply) note_busy(*reply);
     if (reply && !reply->is_error())
       on_info(*reply);  // LOADING and BUSY are answers, only not this one.
   });
@@ -238,6 +242,13 @@ void NodeWatch::on_info(const Reply& reply) {
 }
 
 // --- State and times ---
+
+void NodeWatch::note_busy(const Reply& reply) {
+  const bool is_busy = reply.is_error() && reply.text.starts_with("BUSY ");
+  if (status_.is_busy == is_busy) return;
+  status_.is_busy = is_busy;
+  listener_.on_status(node_.name);
+}
 
 void NodeWatch::set_state(NodeState state, std::string reason) {
   const bool changed = status_.state != state;

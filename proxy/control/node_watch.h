@@ -36,9 +36,10 @@ struct WatchedNode {
 
 struct NodeStatus {
   NodeState state = NodeState::Unverified;
-  std::string reason;   // Why it is not Up, in words ("connection refused"); empty when Up.
-  std::string version;  // Of the server last verified; empty before.
-  std::string run_id;   // Likewise.
+  std::string reason;    // Why it is not Up, in words ("connection refused"); empty when Up.
+  bool is_busy = false;  // Up, but a script runs for so long that it answers BUSY to everything.
+  std::string version;   // Of the server last verified; empty before.
+  std::string run_id;    // Likewise.
   std::uint64_t incarnation =
       0;  // Grows whenever the node comes Up with another run_id; 0: never Up.
   std::chrono::steady_clock::time_point since;  // When `state` became what it is.
@@ -112,6 +113,7 @@ class NodeWatch {
   void refresh();
   void on_info(const Reply& reply);
 
+  void note_busy(const Reply& reply);
   void set_state(NodeState state, std::string reason);
   void settle() { listener_.on_settled(node_.name); }
   [[nodiscard]] VerifyOptions verify_options();

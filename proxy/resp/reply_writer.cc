@@ -73,6 +73,11 @@ std::string node_reply(std::string_view node, std::string_view address, std::str
     writer.error(
         fmt::format("LOADING Redis is loading the dataset in memory (node {} ({}), slot {})", node,
                     address, slot));
+  } else if (reason == kBusyReason) {
+    writer.error(fmt::format(
+        "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN "
+        "NOSAVE. (node {} ({}), slot {})",
+        node, address, slot));
   } else {
     writer.error(fmt::format("CLUSTERDOWN node {} ({}) can't serve slot {}: {}", node, address,
                              slot, reason));

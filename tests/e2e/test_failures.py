@@ -332,6 +332,32 @@ def a_node_with_a_long_script_is_busy_and_not_down(fresh):
 
 
 @test
+def who_comes_while_a_long_script_runs_reads_busy_and_does_not_wait(fresh):
+    shop = fresh(node_args=("--busy-reply-threshold", "200"), workers=1)
+    client = shop.client("client with the script", timeout=10)
+    start_endless_script(shop, client)
+    waiting = []
+
+    def reads_busy():
+        """A client that asks too early waits behind the script on its connection."""
+        waiting.append(shop.client("client %d" % len(waiting), timeout=10))
+        waiting[-1].send(request("GET", C))
+        return not waiting[-1].silent(0.1) and waiting.pop().read().startswith(b"-BUSY ")
+
+    eventually(reads_busy, 5, "a client that asks the busy node reads BUSY")
+    other = shop.client("other client")
+    error(other.raw("GET", C), "BUSY", shop.name(2))
+    error(other.raw("MGET", A, C), "BUSY", shop.name(2))
+    error(other.raw("DBSIZE"), "BUSY", shop.name(2))
+    same(other.raw("GET", A), NULL, "the reply of a node that is not busy")
+    same(other.raw("SCRIPT", "KILL"), OK)
+    error(client.read(), "ERR", "Script killed by user")
+    for early in waiting:
+        same(early.read(), NULL, "what waited behind the script")
+    eventually(lambda: other.raw("GET", C) == NULL, 3, "it serves again")
+
+
+@test
 def script_kill_reaches_the_busy_node_through_the_proxy(fresh):
     shop = fresh(node_args=("--busy-reply-threshold", "200"), workers=1)
     client, other = shop.client(timeout=10), shop.client("other client", timeout=10)

@@ -121,6 +121,20 @@ TEST_CASE("a node that falls silent is down, and up again when it answers") {
   CHECK(watch.watcher->status("a").incarnation == 1);
 }
 
+TEST_CASE("a node that is up and busy with a script is told as such, and when that is over") {
+  TestLoop loop;
+  FakeNode node(loop.get());
+  Watch watch(loop);
+  watch.watcher->set_nodes({as("a", node)});
+  REQUIRE(watch.becomes("a", NodeState::Up));
+  node.busy = true;
+  REQUIRE(loop.run_until([&] { return watch.changes.back().status.is_busy; }));
+  CHECK(watch.changes.back().status.state == NodeState::Up);
+  node.busy = false;
+  REQUIRE(loop.run_until([&] { return !watch.changes.back().status.is_busy; }));
+  CHECK(watch.changes.back().status.state == NodeState::Up);
+}
+
 TEST_CASE("LOADING and BUSY are answers: a node that was up stays up") {
   TestLoop loop;
   FakeNode node(loop.get());
@@ -134,7 +148,7 @@ TEST_CASE("LOADING and BUSY are answers: a node that was up stays up") {
   REQUIRE(loop.run_until([&] { return node.count_of("PING") >= before + 5; }));
   CHECK(watch.state("a") == NodeState::Up);
   CHECK(node.accepted == 1);
-  CHECK(watch.changes.size() == 1);
+  CHECK(watch.changes.size() == (node.busy ? 2U : 1U));  // That it is busy is told.
 }
 
 TEST_CASE(
