@@ -115,6 +115,24 @@ struct WorkerReport {
   }
 };
 
+// A plan that has not ended.
+struct OpenPlanReport {
+  std::uint64_t id = 0;
+  std::string state = {};
+  std::string purpose = {};
+  std::string reason = {};  // Why it is in that state; may be empty.
+
+  friend bool operator==(const OpenPlanReport&, const OpenPlanReport&) = default;
+
+  template <class Self, class Fields>
+  static void describe(Self& self, Fields& field) {
+    field("id", self.id);
+    field("state", self.state);
+    field("purpose", self.purpose);
+    field("reason", self.reason);
+  }
+};
+
 struct StatusReport {
   std::string version = {};  // The daemon's.
   std::string cluster = {};
@@ -129,6 +147,7 @@ struct StatusReport {
   std::uint64_t bytes_out = 0;
   std::string config_path = {};
   std::vector<std::string> drift = {};
+  std::vector<OpenPlanReport> plans = {};
   std::vector<WorkerReport> workers = {};
   std::vector<NodeReport> nodes = {};
 
@@ -149,6 +168,7 @@ struct StatusReport {
     field("bytes_out", self.bytes_out);
     field("config_path", self.config_path);
     field("drift", self.drift);
+    field("plans", self.plans);
     field("workers", self.workers);
     field("nodes", self.nodes);
   }

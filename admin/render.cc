@@ -67,6 +67,20 @@ std::string render_drift(const std::string& path, const std::vector<std::string>
   return text;
 }
 
+// Plans that wait for somebody or are at work.
+std::string render_plans(const std::vector<OpenPlanReport>& plans, RenderStyle style) {
+  std::string text;
+  for (const OpenPlanReport& plan : plans) {
+    const Colour colour = plan.state == "running" ? Colour::Good : Colour::Doubtful;
+    text += fmt::format("plan {} {}: {}", plan.id, painted(plan.state, colour, style.is_coloured),
+                        plan.purpose);
+    if (!plan.reason.empty()) text += ", " + plan.reason;
+    text +=
+        fmt::format("   slotctl plan {} {}\n", plan.state == "running" ? "watch" : "show", plan.id);
+  }
+  return text;
+}
+
 std::string first_digits(const std::optional<std::string>& id) {
   return id && !id->empty() ? id->substr(0, 8) : "-";
 }
@@ -168,7 +182,7 @@ std::string render(const StatusReport& report, RenderStyle style) {
                with_thousands(node.slots), percent(node.slots, slots::kSlotCount), keys_of(node),
                memory_of(node), ops_of(node), node.reason});
   }
-  return text + table.text(style.is_coloured) +
+  return text + table.text(style.is_coloured) + render_plans(report.plans, style) +
          render_drift(report.config_path, report.drift, style);
 }
 

@@ -55,6 +55,7 @@ TEST_CASE("every report comes back from its JSON as it was") {
         .bytes_out = 5,
         .config_path = "/etc/shop.yaml",
         .drift = {"node inv-tar is new"},
+        .plans = {{12, "paused", "add inv-tar", "inv-bcn is down"}},
         .workers = {{.clients = 1, .commands = 2, .errors = 3, .counters = {{"x", 4}}}},
         .nodes = {full_node(), NodeReport{.name = "bare", .state = "unverified"}}};
     check_round_trip(status);

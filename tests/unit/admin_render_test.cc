@@ -70,6 +70,17 @@ TEST_CASE("status shows the cluster in a line and its nodes in a table") {
         "drift from shop.yaml: none\n");
 }
 
+TEST_CASE("status names the plans that have not ended, and what shows them") {
+  StatusReport report = status();
+  report.plans = {{12, "running", "add inv-tar", ""}, {13, "proposed", "drain inv-gir", ""}};
+  report.plans.push_back({14, "paused", "balance slots", "inv-gir is down"});
+  CHECK(render(report, {})
+            .find("plan 12 running: add inv-tar   slotctl plan watch 12\n"
+                  "plan 13 proposed: drain inv-gir   slotctl plan show 13\n"
+                  "plan 14 paused: balance slots, inv-gir is down   "
+                  "slotctl plan show 14\n") != std::string::npos);
+}
+
 TEST_CASE("status tells drift, and that nothing comes of it by itself") {
   StatusReport report = status();
   report.drift = {"node inv-tar is new", "inv-bcn: weight 2, in the map 1"};
