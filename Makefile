@@ -1,14 +1,15 @@
 # make          builds build/slotproxy and build/slotctl
 # make run      tries it: three redis-servers with slotproxy in front of them (NODES=5 PORT=7000 for others)
-# make test     unit and end-to-end tests; make check: lint, then tests
+# make test     unit tests, simulation, end-to-end tests; make check: lint, then tests
 # make help     lists everything
-.PHONY: all configure run test unit e2e check lint fmt fuzz asan tsan bench nightly clean help
+.PHONY: all configure run test unit sim e2e check lint fmt fuzz asan tsan bench nightly clean help
 .DELETE_ON_ERROR:
 
 BUILD ?= build
 NODES ?= 3
 PORT ?= 6400
 FUZZ_SECONDS ?= 60
+SIM_SEEDS ?= 1000
 E2E_ARGS ?=
 # Sanitizer builds are clang's: its TSan runs where g++ 12's stops at the kernel's address layout, and one build serves
 # the fuzz targets and everything else under ASan and UBSan.
@@ -35,12 +36,18 @@ run:
 
 test:
 	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory sim
 	@$(MAKE) --no-print-directory e2e
 
 unit:
 	@$(DEPS) build test
 	$(call build,$(BUILD),unit_tests)
 	$(BUILD)/unit_tests
+
+sim:
+	@$(DEPS) build test
+	$(call build,$(BUILD),sim)
+	$(BUILD)/sim --seeds $(SIM_SEEDS)
 
 e2e:
 	@$(DEPS) build test
@@ -85,6 +92,7 @@ bench:
 nightly:
 	@$(MAKE) --no-print-directory lint LINT_ALL=1
 	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory sim SIM_SEEDS=10000
 	@$(MAKE) --no-print-directory e2e E2E_ARGS=--all
 	@$(MAKE) --no-print-directory asan E2E_ARGS=--all
 	@$(MAKE) --no-print-directory tsan E2E_ARGS=--all
@@ -97,7 +105,8 @@ clean:
 help:
 	@echo "make           build/slotproxy and build/slotctl"
 	@echo "make run       slotproxy in front of redis-servers of its own; NODES=3 PORT=6400"
-	@echo "make test      unit and end-to-end tests (make unit, make e2e E2E_ARGS='--only WORD')"
+	@echo "make test      unit tests, simulation, end-to-end tests (make unit, make sim, make e2e E2E_ARGS='--only WORD')"
+	@echo "make sim       moves of slots in simulated time, SIM_SEEDS=1000 runs; replay one: build/sim --seed N --trace"
 	@echo "make lint      format, include directions, clang-tidy; LINT_BASE=COMMIT or LINT_ALL=1"
 	@echo "make fmt       formats the sources in place"
 	@echo "make check     lint and test: before every commit"

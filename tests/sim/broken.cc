@@ -1,0 +1,136 @@
+#include "tests/sim/broken.h"
+
+#include <algorithm>
+#include <array>
+
+namespace sim {
+
+using namespace proxy::mover;  // NOLINT(google-build-using-namespace): its actions and outcomes.
+
+namespace {
+
+constexpr std::array kFlaws = {
+    FlawText{Flaw::SkipsFence, "skips-fence", "I1", "commits without a fence"},
+    FlawText{Flaw::LeavesLostClients, "leaves-lost-clients", "I1",
+             "does not end connections that broke with commands on them"},
+    FlawText{Flaw::DropsSourceNotices, "drops-source-notices", "I2", "does not hear the source"},
+    FlawText{Flaw::ForgetsAfterReading, "forgets-after-reading", "I2",
+             "takes a name out of the dirty ones after its key was read, not before"},
+    FlawText{Flaw::IgnoresSourceFlush, "ignores-source-flush", "I3",
+             "does not hear that the source was flushed"},
+    FlawText{Flaw::DropsExpiry, "drops-expiry", "I3", "copies values without their expiry"},
+    FlawText{Flaw::DropsTargetNotices, "drops-target-notices", "I4",
+             "does not hear what happens to its copies"},
+    FlawText{Flaw::SkipsStreams, "skips-streams", "I4",
+             "copies no stream under the fence that nothing was heard of"},
+    FlawText{Flaw::SkipsLastCopy, "skips-last-copy", "I4",
+             "does not wait for the feeds under the fence"},
+    FlawText{Flaw::LeavesOldMovers, "leaves-old-movers", "I4",
+             "does not end the connections of an earlier mover"},
+    FlawText{Flaw::CollectsEarly, "collects-early", "I4",
+             "collects before the target would keep what it has"},
+    FlawText{Flaw::TrustsAnyTarget, "trusts-any-target", "I2",
+             "goes on with a target that came back without its marker"},
+    FlawText{Flaw::IgnoresTargetFlush, "ignores-target-flush", "I4",
+             "does not hear that the target was flushed"},
+    FlawText{Flaw::ForgetsPurge, "forgets-purge", "I4", "leaves on the target what it finds there"},
+    FlawText{Flaw::AbortsWithoutPurge, "aborts-without-purge", "I5", "leaves its copies behind"},
+    FlawText{Flaw::ForgetsJournal, "forgets-journal", "I6",
+             "begins with all slots again after a restart"},
+    FlawText{Flaw::HidesLostNodes, "hides-lost-nodes", "I7",
+             "connects again and goes on as if nothing had been missed"},
+    FlawText{Flaw::NeverLiftsFence, "never-lifts-fence", "I9", "does not see the time go by"},
+};
+
+}  // namespace
+
+std::span<const FlawText> flaws() { return kFlaws; }
+
+void Tamperer::change(Event& event, const Action& last) {
+  switch (flaw_) {
+    case Flaw::DropsSourceNotices:
+      event.source.keys.clear();
+      break;
+    case Flaw::IgnoresSourceFlush:
+      event.source.all = false;
+      break;
+    case Flaw::DropsTargetNotices:
+      event.target.keys.clear();
+      break;
+    case Flaw::IgnoresTargetFlush:
+      event.target.all = false;
+      break;
+    case Flaw::ForgetsAfterReading:
+      if (const Read* read = std::get_if<Read>(&last)) {
+        std::erase_if(event.source.keys, [&](const std::string& key) {
+          return std::find(read->keys.begin(), read->keys.end(), key) != read->keys.end();
+        });
+      }
+      break;
+    case Flaw::SkipsStreams:
+      // Seen as no stream; change(Action) makes it one again.
+      if (ReadDone* done = std::get_if<ReadDone>(&event.outcome)) {
+        for (KeyValue& value : done->values) {
+          if (value.is_stream()) value.payload[0] = '\x7f';
+        }
+      }
+      break;
+    case Flaw::TrustsAnyTarget:
+      if (Connected* connected = std::get_if<Connected>(&event.outcome)) {
+        connected->marker = ~0ULL >> 1;
+      }
+      break;
+    case Flaw::NeverLiftsFence:
+      if (std::holds_alternative<Fenced>(event.outcome)) fenced_at_ms_ = event.now_ms;
+      if (std::holds_alternative<Commit>(last) || std::holds_alternative<NodeLost>(event.outcome)) {
+        fenced_at_ms_ = 0;
+      }
+      if (fenced_at_ms_ != 0) event.now_ms = fenced_at_ms_;
+      break;
+    default:
+      break;
+  }
+}
+
+void Tamperer::change(Action& action) {
+  Write* write = std::get_if<Write>(&action);
+  if (write == nullptr) return;
+  for (KeyValue& value : write->values) {
+    if (flaw_ == Flaw::DropsExpiry) value.expire_at_ms = -1;
+    if (flaw_ == Flaw::SkipsStreams && value.exists && value.payload[0] == '\x7f') {
+      value.payload[0] = '\x0f';
+    }
+  }
+}
+
+void Tamperer::change(TransferSpec& spec) const {
+  if (flaw_ != Flaw::ForgetsJournal) return;
+  for (const KeptSlots& kept : spec.kept) spec.slots.add(kept.slots);
+  spec.kept.clear();
+}
+
+std::optional<Outcome> Tamperer::answer(const Action& action) {
+  const bool is_fence = std::holds_alternative<Fence>(action);
+  if (is_fence) is_fenced_ = true;
+  if (std::holds_alternative<Commit>(action) || std::holds_alternative<LiftFence>(action)) {
+    is_fenced_ = false;
+  }
+  const Scan* scan = std::get_if<Scan>(&action);
+  const bool is_purge = scan != nullptr && scan->side == Side::Target;
+  switch (flaw_) {
+    case Flaw::SkipsFence:
+      return is_fence ? std::optional<Outcome>(Fenced{}) : std::nullopt;
+    case Flaw::SkipsLastCopy:
+      if (is_fenced_ && std::holds_alternative<CatchFeeds>(action)) return Caught{};
+      return std::nullopt;
+    case Flaw::CollectsEarly:
+      if (std::holds_alternative<AskDurability>(action)) return Durability{true, ""};
+      return std::nullopt;
+    case Flaw::ForgetsPurge:
+      return is_purge ? std::optional<Outcome>(Scanned{}) : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace sim

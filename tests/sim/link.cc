@@ -1,0 +1,255 @@
+#include "tests/sim/link.h"
+
+#include <utility>
+
+#include "tests/sim/world.h"
+
+namespace sim {
+
+using namespace proxy::mover;  // NOLINT(google-build-using-namespace): its actions and outcomes.
+
+Outcome Link::carry_out(const Action& action) {
+  try {
+    return std::visit([this](const auto& what) { return perform(what); }, action);
+  } catch (const Lost& lost) {
+    for (Side side : {Side::Source, Side::Target}) {
+      if (is_connected_ && node(side).is_up()) node(side).lose(feed(side).connection, random_);
+      read_feed(side);
+      if (node(side).is_up()) node(side).close_feed();
+    }
+    is_connected_ = false;
+    return NodeLost{lost.side, lost.reason};
+  }
+}
+
+void Link::report_feeds(Event& event) {
+  for (Side side : {Side::Source, Side::Target}) {
+    Feed& of_side = feed(side);
+    if (is_connected_ && (of_side.is_all_due || random_.chance(50))) read_feed(side);
+    of_side.is_all_due = false;
+    Notices& notices = side == Side::Source ? event.source : event.target;
+    for (const Push& push : std::exchange(of_side.unread, {})) {
+      notices.all = notices.all || push.all;
+      notices.keys.insert(notices.keys.end(), push.keys.begin(), push.keys.end());
+    }
+  }
+}
+
+void Link::read_feed(Side side) {
+  while (auto push = node(side).next_push()) feed(side).unread.push_back(std::move(*push));
+}
+
+void Link::cut(Side side) {
+  if (!is_connected_) return;
+  // Some of what was sent still arrives.
+  while (random_.chance(70)) {
+    auto push = node(side).next_push();
+    if (!push) break;
+    feed(side).unread.push_back(std::move(*push));
+  }
+  node(side).close_feed();
+  feed(side).is_lost = true;
+}
+
+void Link::on_node_lost(Side side) {
+  read_feed(side);
+  node(side).close_feed();
+  feed(side).is_lost = true;
+}
+
+Node& Link::node(Side side) { return world_.node(side); }
+
+void Link::check(Side side) {
+  if (!node(side).is_up()) throw Lost{side, "connection refused"};
+  if (feed(side).is_lost) throw Lost{side, "connection lost"};
+}
+
+std::vector<Reply> Link::call(Side side, std::vector<Command> commands) {
+  check(side);
+  const std::size_t count = commands.size();
+  const ConnectionId connection = feed(side).connection;
+  for (Command& command : commands) {
+    command.id = next_command_++;
+    node(side).send(connection, std::move(command));
+  }
+  std::vector<Reply> replies;
+  while (replies.size() < count) {
+    if (random_.chance(30)) {
+      world_.tick();
+    } else if (random_.chance(60)) {
+      node(side).run_one(connection);
+    } else {
+      node(side).end_turn();
+    }
+    check(side);
+    for (Reply& reply : node(side).replies(connection)) replies.push_back(std::move(reply));
+  }
+  return replies;
+}
+
+Outcome Link::perform(const Connect&) {
+  world_.some_ticks(6);
+  for (Side side : {Side::Source, Side::Target}) {
+    if (!node(side).is_up()) throw Lost{side, "connection refused"};
+  }
+  for (Side side : {Side::Source, Side::Target}) {
+    if (!world_.leaves_old_movers) node(side).kill_all(true);
+    feed(side) = {};
+    feed(side).connection = node(side).connect(true);
+    node(side).open_feed();
+  }
+  is_connected_ = true;
+  world_.some_ticks(6);
+  check(Side::Source);
+  check(Side::Target);
+  return Connected{node(Side::Source).run_id(), node(Side::Target).run_id(),
+                   node(Side::Target).marker(), world_.may_evict_marker()};
+}
+
+Outcome Link::perform(const Scan& scan) {
+  world_.some_ticks(4);
+  check(scan.side);
+  Scanned scanned{scan.cursor, {}};
+  scanned.keys = node(scan.side).scan(scanned.cursor, random_.between(1, 8));
+  node(scan.side).end_turn();
+  world_.some_ticks(4);
+  return scanned;
+}
+
+Outcome Link::perform(const Read& read) {
+  std::vector<Command> commands;
+  for (const std::string& key : read.keys) {
+    commands.push_back({.kind = Command::Kind::Dump, .key = key});
+  }
+  ReadDone done;
+  for (Reply& reply : call(Side::Source, std::move(commands))) {
+    done.values.push_back(std::move(reply.value));
+  }
+  if (random_.chance(5)) done.values.resize(random_.between(1, done.values.size()));
+  return done;
+}
+
+Outcome Link::perform(const Write& write) {
+  std::vector<Command> commands;
+  for (const KeyValue& value : write.values) {
+    commands.push_back({.kind = Command::Kind::Copy, .key = value.name, .copy = value});
+  }
+  const auto replies = call(Side::Target, std::move(commands));
+  WriteDone done;
+  for (std::uint32_t i = 0; i < replies.size(); ++i) {
+    const std::string& text = replies[i].text;
+    if (text == "OK") continue;
+    done.failures.push_back({i, text == "OOM" ? WriteFate::OutOfMemory : WriteFate::NotNow, text});
+  }
+  return done;
+}
+
+Outcome Link::perform(const Remove& remove) {
+  std::vector<Command> commands;
+  for (const std::string& key : remove.keys) {
+    commands.push_back({.kind = Command::Kind::Unlink, .key = key});
+  }
+  (void)call(remove.side, std::move(commands));
+  return Removed{};
+}
+
+Outcome Link::perform(const CatchFeeds&) {
+  for (Side side : {Side::Source, Side::Target}) {
+    (void)call(side, {{.kind = Command::Kind::Barrier}});
+    feed(side).is_all_due = true;
+  }
+  return Caught{};
+}
+
+Outcome Link::perform(const Fence& fence) {
+  check(Side::Source);
+  Host& host = world_.host();
+  const std::uint64_t until = world_.now_ms() + fence.limit_ms;
+  host.begin_fence(fence.slots);
+  do {
+    world_.tick();
+    if (world_.now_ms() > until || world_.fails(0.5)) {
+      host.lift_fence();
+      return NotFenced{"worker 1 has not answered"};
+    }
+  } while (!host.is_drained());
+  for (ConnectionId id : host.hand_over_lost_connections()) {
+    world_.some_ticks(2);
+    check(Side::Source);
+    node(Side::Source).kill(id);
+  }
+  host.hold_fence();
+  return Fenced{};
+}
+
+Outcome Link::perform(const LiftFence&) {
+  world_.some_ticks(2);
+  world_.host().lift_fence();
+  return Lifted{};
+}
+
+Outcome Link::perform(const PutMarker& put) {
+  const auto replies = call(Side::Target, {{.kind = Command::Kind::Mark,
+                                            .key = node(Side::Target).marker_key,
+                                            .value = std::to_string(put.number)}});
+  if (replies[0].text != "OK") throw Lost{Side::Target, replies[0].text};
+  return MarkerPut{};
+}
+
+Outcome Link::perform(const Commit& commit) {
+  Host& host = world_.host();
+  world_.some_ticks(3);
+  if (world_.fails(3)) {
+    host.lift_fence();
+    return NotCommitted{"the map is being changed", false};
+  }
+  if (world_.fails(1.5)) {
+    host.lose_journal(commit.slots, commit.marker, commit.target_run_id, random_.chance(50));
+    return NotCommitted{"the journal can't be written", true};
+  }
+  world_.maybe_crash_proxy();
+  host.commit(commit.slots, commit.marker, commit.target_run_id);
+  world_.maybe_crash_proxy();
+  world_.some_ticks(4);
+  return Committed{1};
+}
+
+Outcome Link::perform(const AskDurability&) {
+  world_.some_ticks(4);
+  check(Side::Target);
+  const Node& target = node(Side::Target);
+  return Durability{target.synced() >= target.marker_history(), "the next sync"};
+}
+
+Outcome Link::perform(const Vouch& vouch) {
+  world_.some_ticks(4);
+  world_.host().vouch(vouch.target_run_id);
+  return Noted{};
+}
+
+Outcome Link::perform(const GiveBack& give_back) {
+  world_.some_ticks(4);
+  if (world_.host().was_flushed() && !world_.ignores_flushes) {
+    return NotGivenBack{"it was flushed"};
+  }
+  world_.maybe_crash_proxy();
+  world_.host().give_back(give_back.slots);
+  world_.maybe_crash_proxy();
+  return GaveBack{1};
+}
+
+Outcome Link::perform(const Collected& collected) {
+  world_.maybe_crash_proxy();
+  world_.host().collected(collected.slots);
+  world_.maybe_crash_proxy();
+  return Noted{};
+}
+
+Outcome Link::perform(const Wait& wait) {
+  world_.pass(wait.ms);
+  return Waited{};
+}
+
+Outcome Link::perform(const Finish&) { return Started{}; }
+
+}  // namespace sim

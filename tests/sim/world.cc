@@ -1,0 +1,406 @@
+#include "tests/sim/world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "proxy/resp/reserved_key.h"
+#include "slots/key_slot.h"
+
+namespace sim {
+
+using namespace proxy::mover;  // NOLINT(google-build-using-namespace): its actions and outcomes.
+
+namespace {
+
+constexpr std::size_t kStepsMax = 20000;
+constexpr std::uint64_t kWaitMsMax = 150;  // A fence of 50 ms, and the step that ends it.
+
+const char* const kTags[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+constexpr std::size_t kTagsToMove = 6;
+constexpr std::size_t kTargetsTags = 2;
+
+std::vector<std::string> make_keys() {
+  std::vector<std::string> keys;
+  for (const char* tag : kTags) {
+    for (const char* name : {"1", "2", "3", "stream"})
+      keys.push_back(fmt::format("{{{}}}{}", tag, name));
+  }
+  return keys;
+}
+
+slots::SlotSet slots_of_tags(std::size_t first, std::size_t count) {
+  slots::SlotSet slots;
+  for (std::size_t i = first; i < first + count; ++i) slots.add(slots::slot_of_key(kTags[i]));
+  return slots;
+}
+
+std::string text_of(const Action& action) {
+  constexpr const char* kNames[] = {"Connect",   "Scan",       "Read",          "Write",
+                                    "Remove",    "CatchFeeds", "Fence",         "LiftFence",
+                                    "PutMarker", "Commit",     "AskDurability", "Vouch",
+                                    "GiveBack",  "Collected",  "Wait",          "Finish"};
+  std::string text = kNames[action.index()];
+  if (const Scan* scan = std::get_if<Scan>(&action)) {
+    text += scan->side == Side::Source ? " source" : " target";
+  } else if (const Read* read = std::get_if<Read>(&action)) {
+    for (const std::string& key : read->keys) text += " " + key;
+  } else if (const Write* write = std::get_if<Write>(&action)) {
+    for (const KeyValue& value : write->values) {
+      text +=
+          fmt::format(" {}={}", value.name, value.exists ? to_string(restore(value)) : "nothing");
+    }
+  } else if (const Remove* remove = std::get_if<Remove>(&action)) {
+    text += remove->side == Side::Source ? " source" : " target";
+    for (const std::string& key : remove->keys) text += " " + key;
+  } else if (const Fence* fence = std::get_if<Fence>(&action)) {
+    text += " " + to_string(fence->slots);
+  } else if (const PutMarker* put = std::get_if<PutMarker>(&action)) {
+    text += fmt::format(" {}", put->number);
+  } else if (const Commit* commit = std::get_if<Commit>(&action)) {
+    text += " " + to_string(commit->slots);
+  } else if (const GiveBack* give_back = std::get_if<GiveBack>(&action)) {
+    text += " " + to_string(give_back->slots);
+  } else if (const Finish* finish = std::get_if<Finish>(&action)) {
+    text += " " + finish->reason;
+  }
+  return text;
+}
+
+std::string text_of(const Event& event) {
+  constexpr const char* kNames[] = {
+      "Started",  "Connected",    "Scanned", "ReadDone",  "WriteDone", "Removed",      "Caught",
+      "Fenced",   "NotFenced",    "Lifted",  "MarkerPut", "Committed", "NotCommitted", "Durability",
+      "GaveBack", "NotGivenBack", "Noted",   "NotNoted",  "Waited",    "NodeLost"};
+  std::string text = kNames[event.outcome.index()];
+  if (const NodeLost* lost = std::get_if<NodeLost>(&event.outcome)) text += " " + lost->reason;
+  if (const Connected* connected = std::get_if<Connected>(&event.outcome)) {
+    text += fmt::format(" {} {} marker {}", connected->source_run_id, connected->target_run_id,
+                        connected->marker);
+  }
+  for (const auto& [name, notices] :
+       {std::pair("source:", &event.source), {"target:", &event.target}}) {
+    if (notices->keys.empty() && !notices->all) continue;
+    text += fmt::format(" | {}{}", name, notices->all ? " ALL" : "");
+    for (const std::string& key : notices->keys) text += " " + key;
+  }
+  return text;
+}
+
+}  // namespace
+
+World::World(std::uint64_t seed, Flaw flaw, bool is_traced, Tally& tally)
+    : random_(seed),
+      is_traced_(is_traced),
+      tally_(tally),
+      flaw_(flaw),
+      keys_(make_keys()),
+      to_move_(slots_of_tags(0, kTagsToMove)),
+      all_(slots_of_tags(0, std::size(kTags))),
+      targets_own_(slots_of_tags(std::size(kTags) - kTargetsTags, kTargetsTags)),
+      host_(now_ms_, random_, keys_, targets_own_),
+      checker_(now_ms_, host_),
+      source_("source", now_ms_, checker_),
+      target_("target", now_ms_, checker_) {
+  checker_.set_nodes(source_, target_);
+  host_.set_nodes(source_, target_, checker_);
+  host_.ignores_lost_connections = flaw == Flaw::LeavesLostClients;
+  leaves_old_movers = flaw == Flaw::LeavesOldMovers;
+  ignores_flushes = flaw == Flaw::IgnoresTargetFlush;
+}
+
+void World::run() {
+  ++tally_.runs;
+  set_up();
+  host_.start();
+  some_ticks(50);
+  move(1);
+  // Whatever became of it, the rest can be moved now.
+  faults_left_ = 0;
+  wish_ = Wish::Run;
+  target_.refuses_writes = target_.is_full = false;
+  if (!is_over_ && host_.moved() != to_move_) {
+    move(2);
+    if (!is_over_ && host_.moved() != to_move_) throw Violation{"I5: the rest could not be moved"};
+  }
+  for (int i = 0; i < 200; ++i) tick();
+  checker_.check_owners(all_);
+  tally_.longest_wait_ms = std::max(tally_.longest_wait_ms, host_.longest_wait_ms());
+  if (host_.longest_wait_ms() > kWaitMsMax) {
+    throw Violation{fmt::format("I9: a client waited {} ms", host_.longest_wait_ms())};
+  }
+}
+
+void World::set_up() {
+  for (const std::string& key : keys_) {
+    if (!random_.chance(80)) continue;
+    Entry entry{fmt::format("initial {}", key), key.ends_with("stream"), 0, -1};
+    if (!entry.is_stream && random_.chance(20)) {
+      entry.expire_at_ms = static_cast<std::int64_t>(now_ms_ + random_.between(1, 2000));
+    }
+    host_.owner(slots::slot_of_key(key)).load(key, entry);
+    checker_.load(key, entry);
+  }
+  if (random_.chance(20)) return;  // Fair weather.
+  faults_left_ = static_cast<unsigned>(random_.between(1, 25));
+  const double percents[] = {0.5, 2, 8};
+  fault_percent_ = percents[random_.below(3)];
+  for (std::size_t kinds = random_.between(1, 5); kinds > 0; --kinds) {
+    faults_.push_back(static_cast<Fault>(random_.below(static_cast<std::size_t>(Fault::Count))));
+  }
+  may_evict_marker_ = random_.chance(30);
+  sync_percent_ = random_.chance(30) ? 1 : 20;
+  slow_percent_ = random_.chance(40) ? 70 : 0;
+  if (slow_percent_ == 0 && random_.chance(30)) tick_ms_ = 30;
+}
+
+void World::move(std::uint64_t plan) {
+  for (Node* node : {&source_, &target_}) node->marker_key = marker_key(plan, "source");
+  for (;;) {
+    try {
+      const Finish end = transfer(plan);
+      trace("-> " + text_of(Action{end}));
+      if (!host_.is_journal_lost()) return judge(end);
+    } catch (const ProxyCrashed&) {
+      trace("the proxy crashes");
+      ++tally_.proxy_crashes;
+    }
+    link_.reset();
+    host_.crash();
+    some_ticks(30);
+    host_.start();
+    some_ticks(30);
+  }
+}
+
+Finish World::transfer(std::uint64_t plan) {
+  TransferSpec spec;
+  spec.plan = plan;
+  spec.source = "source";
+  spec.target = "target";
+  spec.kept = host_.kept_commits();
+  for (const slots::SlotRange& range : to_move_.ranges()) {
+    for (std::uint32_t at = range.first; at <= range.last; ++at) {
+      const auto slot = static_cast<slots::SlotId>(at);
+      if (!host_.moved().contains(slot)) spec.slots.add(slot);
+    }
+  }
+  spec.group_slots = static_cast<std::uint32_t>(random_.between(1, 4));
+  spec.batch_keys = static_cast<std::uint32_t>(random_.between(2, 6));
+  if (random_.chance(20)) spec.dirty_bytes = 600;
+  Tamperer tamperer(flaw_);
+  tamperer.change(spec);
+
+  Transfer transfer(spec);
+  link_ = std::make_unique<Link>(*this, random_);
+  Event event{Started{}};
+  Action action = Connect{};
+  for (std::size_t step = 0; step < kStepsMax; ++step) {
+    checker_.check_owners(all_);
+    event.now_ms = now_ms_;
+    event.wish = wish_;
+    link_->report_feeds(event);
+    if (is_traced_) trace("   " + text_of(event));
+    tamperer.change(event, action);
+    action = transfer.step(std::move(event));
+    tamperer.change(action);
+    if (is_traced_) trace("-> " + text_of(action));
+    if (const Finish* finish = std::get_if<Finish>(&action)) return *finish;
+    if (flaw_ == Flaw::AbortsWithoutPurge && wish_ == Wish::Abort && host_.kept().empty()) {
+      host_.lift_fence();
+      return {Finish::How::Aborted, ""};
+    }
+    if (std::holds_alternative<LiftFence>(action)) ++tally_.lifted;
+    if (std::holds_alternative<GiveBack>(action)) ++tally_.given_back;
+    event = {};
+    const auto answer = tamperer.answer(action);
+    event.outcome = answer ? *answer : link_->carry_out(action);
+    while (flaw_ == Flaw::HidesLostNodes && std::holds_alternative<NodeLost>(event.outcome) &&
+           !std::holds_alternative<Connect>(action)) {
+      while (!std::holds_alternative<Connected>(link_->carry_out(Connect{}))) pass(20);
+      event.outcome = link_->carry_out(action);
+    }
+    if (std::holds_alternative<Committed>(event.outcome)) ++tally_.commits;
+    maybe_crash_proxy();
+  }
+  throw Violation{fmt::format("no progress: {}", transfer.progress().waits_for)};
+}
+
+void World::judge(const Finish& end) {
+  if (!host_.kept().empty()) {
+    while (!source_.is_up() || !target_.is_up()) tick();
+    if (end.how != Finish::How::Failed) throw Violation{"I4: copies were not collected"};
+    ++tally_.left_to_a_human;
+    is_over_ = true;
+    for (const slots::SlotRange& range : host_.kept().ranges()) {
+      for (std::uint32_t at = range.first; at <= range.last; ++at) {
+        const auto slot = static_cast<slots::SlotId>(at);
+        if (host_.is_doubtful(slot)) checker_.check_either(slot);
+      }
+    }
+    return;
+  }
+  switch (end.how) {
+    case Finish::How::Done:
+      ++tally_.done;
+      if (host_.moved() != to_move_) throw Violation{"I4: done, but not all is moved"};
+      break;
+    case Finish::How::Aborted:
+      ++tally_.aborted;
+      break;
+    case Finish::How::Failed:
+      ++tally_.failed;
+      break;
+  }
+  // At once: a server that crashes later may come back from before it was purged.
+  if (end.reason.find("copies may be left") == std::string::npos) checker_.check_no_copies(all_);
+  while (!source_.is_up() || !target_.is_up()) tick();
+}
+
+void World::tick() {
+  restart_due();
+  Node& node = random_.chance(50) ? source_ : target_;
+  const std::size_t roll = random_.below(100);
+  if (roll < 28) {
+    host_.issue();
+  } else if (roll < 58) {
+    const auto busy = node.busy_connections();
+    if (!busy.empty() && !random_.chance(slow_percent_)) {
+      const ConnectionId id = busy[random_.below(busy.size())];
+      // What a connection that is gone had carried may come late.
+      if (!node.is_lost(id) || random_.chance(10)) node.run_one(id);
+    }
+  } else if (roll < 68) {
+    if (node.is_up()) node.end_turn();
+  } else if (roll < 86) {
+    host_.deliver();
+  } else if (roll < 92) {
+    now_ms_ += random_.between(1, tick_ms_);
+  } else if (roll < 94) {
+    if (node.is_up()) node.expire_due();
+  } else if (random_.chance(sync_percent_)) {
+    if (node.is_up()) node.sync();
+  }
+  if (faults_left_ > 0 && random_.chance(fault_percent_)) fault();
+}
+
+void World::some_ticks(std::size_t most) {
+  for (std::size_t i = random_.below(most + 1); i > 0; --i) tick();
+}
+
+void World::pass(std::uint32_t ms) {
+  const std::uint64_t until = now_ms_ + ms;
+  for (int i = 0; i < 12 && now_ms_ < until; ++i) tick();
+  now_ms_ = std::max(now_ms_, until);
+}
+
+void World::maybe_crash_proxy() {
+  if (std::find(faults_.begin(), faults_.end(), Fault::CrashProxy) == faults_.end()) return;
+  if (!fails(1)) return;
+  throw ProxyCrashed{};
+}
+
+bool World::fails(double percent) {
+  if (faults_left_ == 0 || !random_.chance(percent)) return false;
+  --faults_left_;
+  return true;
+}
+
+void World::fault() {
+  const Fault kind = faults_[random_.below(faults_.size())];
+  switch (kind) {
+    case Fault::CutMover:
+      if (link_) link_->cut(random_.chance(50) ? Side::Source : Side::Target);
+      break;
+    case Fault::CrashSource:
+      crash(source_);
+      break;
+    case Fault::CrashTarget:
+      crash(target_);
+      break;
+    case Fault::CrashProxy:
+      return;  // See maybe_crash_proxy().
+    case Fault::BreakConnection:
+      host_.break_connection();
+      if (!random_.chance(20)) return;  // They are cheap.
+      break;
+    case Fault::Refuse:
+      target_.refuses_writes = true;
+      target_mended_at_ms_ = now_ms_ + random_.between(10, 400);
+      break;
+    case Fault::Fill:
+      if (!random_.chance(20)) return;
+      target_.is_full = true;
+      target_mended_at_ms_ = now_ms_ + random_.between(10, 400);
+      break;
+    case Fault::EvictAtSource:
+      evict(source_);
+      if (!random_.chance(20)) return;
+      break;
+    case Fault::EvictAtTarget:
+      evict(target_);
+      if (!random_.chance(20)) return;
+      break;
+    case Fault::Pause:
+      if (wish_ == Wish::Run) wish_ = Wish::Pause;
+      goes_on_at_ms_ = now_ms_ + random_.between(1, 500);
+      break;
+    case Fault::Abort:
+      if (random_.chance(20)) wish_ = Wish::Abort;
+      break;
+    case Fault::Flush:
+      host_.flush();
+      break;
+    case Fault::Count:
+      break;
+  }
+  trace(fmt::format("fault {}", static_cast<int>(kind)));
+  --faults_left_;
+}
+
+void World::evict(Node& node) {
+  if (!node.is_up() || node.dict().empty()) return;
+  auto at = node.dict().begin();
+  std::advance(at, static_cast<std::ptrdiff_t>(random_.below(node.dict().size())));
+  const std::string key = at->first;
+  if (!may_evict_marker_ && proxy::resp::is_reserved_key(key)) return;
+  // What a target loses of slots that it may have lost altogether is nobody's concern.
+  if (host_.is_doubtful(slots::slot_of_key(key))) return;
+  trace(fmt::format("{} evicts {}", node.name(), key));
+  node.evict(key);
+}
+
+void World::crash(Node& node) {
+  if (!node.is_up()) return;
+  trace(fmt::format("{} crashes", node.name()));
+  ++tally_.node_crashes;
+  node.crash();
+  host_.on_node_lost(node);
+  if (link_) link_->on_node_lost(&node == &source_ ? Side::Source : Side::Target);
+  node.close_feed();
+  (&node == &source_ ? source_up_at_ms_ : target_up_at_ms_) = now_ms_ + random_.between(1, 300);
+}
+
+void World::restart_due() {
+  for (Node* node : {&source_, &target_}) {
+    if (node->is_up() || now_ms_ < (node == &source_ ? source_up_at_ms_ : target_up_at_ms_))
+      continue;
+    const std::size_t cut = node->restart(random_);
+    trace(fmt::format("{} is back with {} of its history", node->name(), cut));
+    checker_.on_restarted(*node, cut);
+  }
+  if (target_mended_at_ms_ != 0 && now_ms_ >= target_mended_at_ms_) {
+    target_.refuses_writes = target_.is_full = false;
+    target_mended_at_ms_ = 0;
+  }
+  if (wish_ == Wish::Pause && now_ms_ >= goes_on_at_ms_) wish_ = Wish::Run;
+}
+
+void World::trace(const std::string& text) {
+  if (is_traced_)
+    std::fprintf(stderr, "%llu %s\n", static_cast<unsigned long long>(now_ms_), text.c_str());
+}
+
+}  // namespace sim
