@@ -83,6 +83,7 @@ control::WorkerFacts facts_of(const WorkerStats& stats) {
                     {"overflowing_clients", stats.overflowing_clients.get()},
                     {"backend_connects", stats.backend_connects.get()},
                     {"backend_failures", stats.backend_failures.get()},
+                    {"fenced_clients", stats.fenced_clients.get()},
                     {"unread_bytes", stats.unread_bytes.get()}};
   return facts;
 }
@@ -149,7 +150,7 @@ slots::Status Proxy::open_state() {
     if (node.reason.empty()) node.reason = "has not been reached yet";
   }
   table->commands = resp::CommandTable::built_in();
-  make_cluster_replies(*table);
+  make_cluster_replies(*table, nullptr);
   table_ = std::move(table);
   return record_places();
 }
@@ -302,7 +303,7 @@ void Proxy::publish(const std::function<void(RoutingTable&)>& change) {
   auto next = std::make_shared<RoutingTable>(*table_);
   next->version = table_->version + 1;
   change(*next);
-  make_cluster_replies(*next);
+  make_cluster_replies(*next, table_.get());
   table_ = std::move(next);
   if (!workers_started_) return;
   for (const auto& worker : workers_) worker->install(table_, nullptr);

@@ -1,5 +1,7 @@
 #include "proxy/routing_table.h"
 
+#include <algorithm>
+
 #include "proxy/route/cluster_replies.h"
 
 namespace proxy {
@@ -11,6 +13,20 @@ const conf::NodeConfig* find_node(const conf::Config& config, const std::string&
     if (node.name == name) return &node;
   }
   return nullptr;
+}
+
+bool is_healthy(const NodeRoute& node) {
+  return node.state == NodeState::Up || node.state == NodeState::Unverified;
+}
+
+// Whether clients would be told the same of both.
+bool replies_agree(const RoutingTable& a, const RoutingTable& b) {
+  auto are_alike = [](const NodeRoute& one, const NodeRoute& other) {
+    return one.id == other.id && one.name == other.name && one.announced == other.announced &&
+           is_healthy(one) == is_healthy(other);
+  };
+  return a.map == b.map && a.cluster == b.cluster &&
+         std::ranges::equal(a.nodes, b.nodes, are_alike);
 }
 
 }  // namespace
@@ -62,16 +78,20 @@ std::shared_ptr<RoutingTable> make_routing_table(const conf::Config& config,
     table->nodes.push_back(std::move(route));
   }
   table->map = std::move(map);
+  if (before != nullptr) table->fence = before->fence;
   return table;
 }
 
-void make_cluster_replies(RoutingTable& table) {
+void make_cluster_replies(RoutingTable& table, const RoutingTable* before) {
+  if (before != nullptr && replies_agree(table, *before)) {
+    table.cluster_replies = before->cluster_replies;
+    return;
+  }
   table.cluster_replies = nullptr;
   std::vector<route::ClusterNodeFacts> facts;
   for (const NodeRoute& node : table.nodes) {
     if (!node.announced) return;
-    facts.push_back({node.id, node.name, *node.announced,
-                     node.state == NodeState::Up || node.state == NodeState::Unverified});
+    facts.push_back({node.id, node.name, *node.announced, is_healthy(node)});
   }
   table.cluster_replies = std::make_shared<route::ClusterReplies>(table.cluster, *table.map, facts);
 }

@@ -32,6 +32,16 @@ enum class NodeState : std::uint8_t {
 
 [[nodiscard]] std::string to_string(NodeState state);  // "unverified", "up", "down", "refused".
 
+// While a snapshot carries a fence, workers keep back new requests for its slots (and those that
+// name no keys and may write any), and say when all that they had sent to `source` before is
+// answered (FenceAck). The next snapshot without it ends it: what was kept back goes to the slots'
+// owners of that snapshot. One that is published meanwhile for other reasons carries it along.
+struct Fence {
+  std::uint64_t id = 0;  // Above 0, and never used for another one.
+  slots::SlotSet slots;
+  std::string source;  // The node that owns them, by name.
+};
+
 // A node as the workers see it; its place in RoutingTable::nodes is its NodeIndex in the map.
 struct NodeRoute {
   std::string name;
@@ -55,7 +65,8 @@ struct RoutingTable {
   std::vector<NodeRoute> nodes;
   std::shared_ptr<const resp::CommandTable> commands;
   std::shared_ptr<const route::ClusterReplies>
-      cluster_replies;  // Null when no node has an endpoint.
+      cluster_replies;                 // Null when no node has an endpoint.
+  std::shared_ptr<const Fence> fence;  // Null: none.
   conf::Limits limits;
   conf::Timeouts timeouts;
   std::string client_password;  // Empty: none wanted.
@@ -74,7 +85,8 @@ struct RoutingTable {
 [[nodiscard]] std::shared_ptr<RoutingTable> make_routing_table(
     const conf::Config& config, std::shared_ptr<const slots::SlotMap> map,
     const RoutingTable* before);
-// Makes table.cluster_replies when every node has an endpoint; call it last.
-void make_cluster_replies(RoutingTable& table);
+// Makes table.cluster_replies when every node has an endpoint; call it last. Where they would be
+// the same as those of `before` (may be null), these are taken over.
+void make_cluster_replies(RoutingTable& table, const RoutingTable* before);
 
 }  // namespace proxy

@@ -55,11 +55,12 @@ void Worker::open(const std::vector<WorkerListener>& listeners) {
   // timers.
   uv_prepare_init(&loop_, &before_sleep_);
   uv_check_init(&loop_, &after_events_);
-  before_sleep_.data = after_events_.data = ticker_.data = this;
+  before_sleep_.data = after_events_.data = ticker_.data = fence_check_.data = this;
   uv_prepare_start(&before_sleep_,
                    [](uv_prepare_t* handle) { static_cast<Worker*>(handle->data)->end_turn(); });
   uv_check_start(&after_events_,
                  [](uv_check_t* handle) { static_cast<Worker*>(handle->data)->end_turn(); });
+  uv_prepare_init(&loop_, &fence_check_);
   uv_timer_init(&loop_, &ticker_);
   uv_timer_start(
       &ticker_, [](uv_timer_t* handle) { static_cast<Worker*>(handle->data)->tick(); }, kTickMs,
@@ -122,8 +123,44 @@ void Worker::install(std::shared_ptr<const RoutingTable> table, std::function<vo
       facts->node = worker.core_.table->map->find(facts->node_name).value_or(slots::kNoNode);
     }
     worker.backends_->install(before.get());
+    worker.follow_fence();
     if (applied) applied();
   });
+}
+
+void Worker::follow_fence() {
+  std::shared_ptr<const Fence> next = core_.table->fence;
+  if ((next ? next->id : 0) == (fence_ ? fence_->id : 0)) return;
+  std::shared_ptr<const Fence> last = std::exchange(fence_, std::move(next));
+  const slots::SlotMap& map = *core_.table->map;
+  if (last) {
+    uv_prepare_stop(&fence_check_);
+    if (auto source = map.find(last->source)) {
+      std::vector<slots::SlotRange> ranges = last->slots.ranges();
+      bool has_moved = !ranges.empty() && map.owner(ranges.front().first) != *source;
+      backends_->node(*source).end_fence(has_moved);
+    }
+    sessions_->end_fence(last);
+  }
+  if (fence_) {
+    if (auto source = map.find(fence_->source)) backends_->node(*source).begin_fence();
+    uv_prepare_start(&fence_check_, [](uv_prepare_t* handle) {
+      static_cast<Worker*>(handle->data)->acknowledge_fence();
+    });
+  }
+}
+
+void Worker::acknowledge_fence() {
+  // A flush that the target executes late would empty slots that were not its own when it was sent.
+  if (core_.flushes_under_way > 0) return;
+  FenceAck ack{fence_->id, options_.index, {}};
+  if (auto source = core_.table->map->find(fence_->source)) {
+    backend::NodeBackend& node = backends_->node(*source);
+    if (!node.has_answered()) return;
+    ack.lost_client_ids = node.hand_over_lost_clients();
+  }
+  uv_prepare_stop(&fence_check_);
+  if (options_.on_fenced) options_.on_fenced(std::move(ack));
 }
 
 void Worker::drain(std::function<void()> drained) {
@@ -151,6 +188,7 @@ void Worker::close() {
   backends_.reset();
   uv_close(reinterpret_cast<uv_handle_t*>(&before_sleep_), nullptr);
   uv_close(reinterpret_cast<uv_handle_t*>(&after_events_), nullptr);
+  uv_close(reinterpret_cast<uv_handle_t*>(&fence_check_), nullptr);
   uv_close(reinterpret_cast<uv_handle_t*>(&ticker_), nullptr);
   mailbox_.close();
 }

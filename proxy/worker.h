@@ -23,12 +23,25 @@
 
 namespace proxy {
 
+// Every request that this worker had sent to the fence's source when the fence began is answered,
+// or was lost with its connection; so is every flush, of whichever node.
+struct FenceAck {
+  std::uint64_t fence = 0;  // Fence::id.
+  unsigned worker = 0;
+  // Of connections to the source that were lost with unanswered requests on them: those may be
+  // executed until each is ended at the server. They are named again until a fence that named them
+  // has ended with its slots moved. 0: one that can't be named, so that nobody can end it.
+  std::vector<std::uint64_t> lost_client_ids;
+};
+
 struct WorkerOptions {
   unsigned index = 0;
   unsigned count = 1;
   std::string connection_name;
   session::ScriptCache* scripts = nullptr;
   session::SessionCounts* counts = nullptr;
+  // Runs on the worker's thread, at most once for each fence, and not after its end.
+  std::function<void(FenceAck)> on_fenced;
 };
 
 // A listening descriptor and what its sessions are told.
@@ -68,6 +81,8 @@ class Worker final : public session::OtherWorkers {
   void close();
   void end_turn();
   void tick();
+  void follow_fence();
+  void acknowledge_fence();
   void adopt(int descriptor, const WorkerListener& listener);
   void close_listeners();
   [[nodiscard]] session::WorkerTotals totals() const override;
@@ -82,6 +97,8 @@ class Worker final : public session::OtherWorkers {
   uv_prepare_t before_sleep_{};
   uv_check_t after_events_{};
   uv_timer_t ticker_{};
+  uv_prepare_t fence_check_{};          // Active while a fence waits for answers.
+  std::shared_ptr<const Fence> fence_;  // That has begun.
   std::unique_ptr<backend::Backends> backends_;
   std::unique_ptr<session::Sessions> sessions_;
   std::vector<std::unique_ptr<net::Listener>> listeners_;

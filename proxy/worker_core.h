@@ -50,6 +50,7 @@ struct WorkerStats {
   Counter overflowing_clients;  // Closed: limits.unread_replies_total.
   Counter backend_connects;
   Counter backend_failures;  // Connections to nodes that failed or were lost.
+  Counter fenced_clients;    // Sessions now whose next request waits for the end of a fence.
   Counter unread_bytes;      // Replies that clients have not read, now.
   Counter bytes_from_clients;
   Counter bytes_to_clients;
@@ -82,7 +83,8 @@ struct WorkerCore {
   backend::TicketPool tickets;
   backend::Backends* backends = nullptr;
   session::ScriptCache* scripts = nullptr;  // Shared by all workers.
-  resp::FrameState frame;                   // Scratch of whoever parses now.
+  std::uint64_t flushes_under_way = 0;  // FLUSHALL and FLUSHDB that not all nodes have answered.
+  resp::FrameState frame;               // Scratch of whoever parses now.
   std::string scratch;  // Scratch for a reply or a request being built; never held across calls.
   // To be flushed at the turn's end. Requests leave before replies: a client that has its answer
   // finds that what it asked along with it is on its way too.

@@ -1,5 +1,7 @@
 #include "proxy/backend/backend_connection.h"
 
+#include <charconv>
+
 #include "proxy/backend/backends.h"
 #include "proxy/resp/reply_writer.h"
 #include "proxy/resp/reserved_key.h"
@@ -21,6 +23,25 @@ std::string_view what_it_says_of_itself(std::string_view error) {
   }
   if (error.starts_with("-NOAUTH ")) return "wants a password that the proxy does not have";
   return {};
+}
+
+// 0: HELLO's reply does not say it.
+std::uint64_t client_id_in(std::string_view hello) {
+  constexpr std::string_view kField = "\r\nid\r\n:";
+  std::size_t at = hello.find(kField);
+  if (at == std::string_view::npos) return 0;
+  hello.remove_prefix(at + kField.size());
+  std::uint64_t id = 0;
+  std::from_chars(hello.data(), hello.data() + hello.size(), id);
+  return id;
+}
+
+std::string run_id_in(std::string_view info) {
+  constexpr std::string_view kField = "\nrun_id:";
+  std::size_t at = info.find(kField);
+  if (at == std::string_view::npos) return {};
+  info.remove_prefix(at + kField.size());
+  return std::string(info.substr(0, info.find('\r')));
 }
 
 std::string first_line(std::string_view reply) {
@@ -77,15 +98,14 @@ void BackendConnection::greet() {
     }
     greeting_steps_.push_back(GreetingStep::Auth);
   }
-  if (protocol_ == Protocol::Resp3) {
-    resp::append_request(greeting_, {"HELLO", "3"});
-    greeting_steps_.push_back(GreetingStep::Hello);
-  }
+  resp::append_request(greeting_, {"HELLO", protocol_ == Protocol::Resp3 ? "3" : "2"});
   resp::append_request(greeting_, {"CLIENT", "SETNAME", core_.connection_name});
+  resp::append_request(greeting_, {"INFO", "server"});
   resp::append_request(greeting_, {"GET", resp::kIdentityKey});
   resp::append_request(greeting_, {"ROLE"});
   greeting_steps_.insert(greeting_steps_.end(),
-                         {GreetingStep::SetName, GreetingStep::Identity, GreetingStep::Role});
+                         {GreetingStep::Hello, GreetingStep::SetName, GreetingStep::Server,
+                          GreetingStep::Identity, GreetingStep::Role});
   // A few hundred bytes into the empty buffer of a new connection: they fit.
   net::IoResult result = write_some(greeting_.data(), greeting_.size());
   if (result.status != net::IoStatus::Ok) return fail("connection lost while greeting");
@@ -107,7 +127,12 @@ bool BackendConnection::take_greeting(std::string_view reply) {
         return fail("did not accept the proxy's password: " + first_line(reply.substr(1))), false;
       break;
     case GreetingStep::Hello:
-      if (is_error) return fail("does not speak RESP3: " + first_line(reply.substr(1))), false;
+      if (is_error && protocol_ == Protocol::Resp3)
+        return fail("does not speak RESP3: " + first_line(reply.substr(1))), false;
+      server_side_.client_id = client_id_in(reply);
+      break;
+    case GreetingStep::Server:
+      server_side_.run_id = run_id_in(reply);
       break;
     case GreetingStep::Identity: {
       if (reply.starts_with("-MOVED") || reply.starts_with("-CLUSTERDOWN")) {
@@ -133,7 +158,7 @@ bool BackendConnection::take_greeting(std::string_view reply) {
   if (greeting_next_ < greeting_steps_.size()) return true;
   connect_timer_.stop();
   state_ = State::Ready;
-  node_.on_connection_ready();
+  node_.on_connection_ready(*this);
   if (!dirty_) mark_dirty();
   return true;
 }
@@ -309,8 +334,10 @@ void BackendConnection::fail(const std::string& why) {
   std::string unknown;
   resp::ReplyWriter(unknown, false)
       .error(resp::errors::outcome_unknown(node_.route().name, node_.route().address.text(), why));
+  bool any_lost = false;
   while (Ticket* ticket = pop()) {
     bool sent = ticket->end_offset - ticket->request_bytes < written_ || ticket->large;
+    any_lost |= sent;
     if (!sent) {
       unsent.push_back(ticket);
     } else if (ticket->owner == nullptr) {
@@ -330,6 +357,7 @@ void BackendConnection::fail(const std::string& why) {
   out_.release(core_.blocks);
   if (stream_source_ != nullptr) stream_source_->on_room();
   stream_source_ = nullptr;
+  if (any_lost) node_.note_lost(server_side_);
   node_.on_connection_failed(this, why, was_ready, unsent, bytes);
 }
 

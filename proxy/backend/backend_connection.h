@@ -1,9 +1,9 @@
 // BackendConnection: one connection of a worker to a node; many sessions share it.
 //
 // Requests leave in the order of submit(), replies come back in that order, each pops the oldest
-// ticket. A connection greets the node first (AUTH, HELLO 3, CLIENT SETNAME) and checks that it is
-// the right server (identity key, ROLE); requests wait until then, so a wrong server never gets
-// one.
+// ticket. A connection greets the node first (AUTH, HELLO, CLIENT SETNAME), asks which process it
+// leads to (INFO), and checks that it is the right server (identity key, ROLE); requests wait until
+// then, so a wrong server never gets one.
 //
 // Thread:  one worker's.
 // Owns:    its tickets (see ticket.h). NodeBackend owns the connection.
@@ -36,7 +36,13 @@ enum class ConnectionUse : std::uint8_t {
 };
 
 // What each reply to a greeting answers.
-enum class GreetingStep : std::uint8_t { Auth, Hello, SetName, Identity, Role };
+enum class GreetingStep : std::uint8_t { Auth, Hello, SetName, Server, Identity, Role };
+
+// What the server at the other end calls itself and this connection.
+struct ServerSide {
+  std::string run_id;           // Of the process; empty: not known, as while a script runs.
+  std::uint64_t client_id = 0;  // For CLIENT KILL ID; 0: not known, as of servers before 6.0.
+};
 
 // Told about room in a connection's output, while a streamed request is under way.
 class StreamSource {
@@ -100,10 +106,16 @@ class BackendConnection final : public net::Socket, public Flushable {
   [[nodiscard]] bool has_followers() const { return head_ != tail_; }
   // A request was broken off in the middle: no other may follow it.
   void break_off() { retiring_ = true; }
+  // What was submitted until now is what a fence waits for.
+  void set_mark() { mark_ = appended_; }
+  // Whether all that was submitted before the mark is answered. By replies: a request that was sent
+  // and not answered may still be executed.
+  [[nodiscard]] bool is_past_mark() const { return head_ == nullptr || head_->end_offset > mark_; }
   [[nodiscard]] std::size_t queued_bytes() const { return out_.size(); }
   // Whether the oldest request waits since before `ms` (timeouts.request).
   [[nodiscard]] bool is_overdue(std::uint64_t limit_ms) const;
   [[nodiscard]] NodeBackend& node() { return node_; }
+  [[nodiscard]] const ServerSide& server_side() const { return server_side_; }
 
  private:
   void on_ready(bool readable, bool writable, bool broken) override;
@@ -128,6 +140,7 @@ class BackendConnection final : public net::Socket, public Flushable {
   net::ByteChain out_;
   std::uint64_t appended_ = 0;
   std::uint64_t written_ = 0;
+  std::uint64_t mark_ = 0;
   resp::ReplyParser parser_;
   State state_ = State::Resolving;
   Protocol protocol_;
@@ -140,6 +153,7 @@ class BackendConnection final : public net::Socket, public Flushable {
   std::vector<GreetingStep> greeting_steps_;  // What each awaited reply of the greeting answers.
   std::size_t greeting_next_ = 0;
   std::string greeting_reply_;
+  ServerSide server_side_;
   StreamSource* stream_source_ = nullptr;
   net::Resolver resolver_;
   net::Dialer dialer_;

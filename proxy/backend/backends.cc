@@ -132,9 +132,51 @@ void NodeBackend::fail_overdue(std::uint64_t limit_ms) {
   }
 }
 
-void NodeBackend::on_connection_ready() {
+void NodeBackend::begin_fence() {
+  is_fenced_ = true;
+  for (const auto& connection : connections_) connection->set_mark();
+}
+
+bool NodeBackend::has_answered() const {
+  return std::ranges::all_of(connections_,
+                             [](const auto& connection) { return connection->is_past_mark(); });
+}
+
+std::vector<std::uint64_t> NodeBackend::hand_over_lost_clients() {
+  handed_over_ = lost_ids_.size();
+  return lost_ids_;
+}
+
+void NodeBackend::end_fence(bool is_over) {
+  is_fenced_ = false;
+  // Not those that were lost since: they may carry requests for slots of a later fence.
+  if (is_over)
+    lost_ids_.erase(lost_ids_.begin(),
+                    lost_ids_.begin() + static_cast<std::ptrdiff_t>(handed_over_));
+  handed_over_ = 0;
+}
+
+void NodeBackend::note_lost(const ServerSide& side) {
+  // What was sent to an earlier process ended with it.
+  if (!side.run_id.empty() && side.run_id != run_id_) return;
+  // So many lost later: whatever the oldest one carried has been read and executed long ago.
+  if (lost_ids_.size() == kLostIdsMax) {
+    lost_ids_.erase(lost_ids_.begin());
+    if (handed_over_ > 0) --handed_over_;
+  }
+  lost_ids_.push_back(side.client_id);
+}
+
+void NodeBackend::on_connection_ready(const BackendConnection& connection) {
   retry_at_ms_ = backoff_ms_ = 0;
   last_error_.clear();
+  const std::string& run_id = connection.server_side().run_id;
+  if (run_id.empty() || run_id == run_id_) return;
+  if (!run_id_.empty()) {
+    lost_ids_.clear();
+    handed_over_ = 0;
+  }
+  run_id_ = run_id;
 }
 
 void NodeBackend::back_off(const std::string& why) {
@@ -183,6 +225,7 @@ void NodeBackend::send_again(Protocol protocol, const std::vector<Ticket*>& tick
     }
     bytes.remove_prefix(count);
   }
+  if (is_fenced_) connection->set_mark();
 }
 
 void NodeBackend::on_connection_retired(BackendConnection* connection) {
@@ -211,7 +254,8 @@ void Backends::install(const RoutingTable* before) {
   std::vector<std::size_t> came_from(table.nodes.size(), table.nodes.size());
   for (std::size_t i = 0; i < table.nodes.size(); ++i) {
     std::unique_ptr<NodeBackend> node;
-    for (std::size_t k = 0; before != nullptr && k < old.size(); ++k) {
+    for (std::size_t n = 0; before != nullptr && n < old.size(); ++n) {
+      std::size_t k = (i + n) % old.size();  // Nearly always where it was.
       if (old[k] == nullptr || before->nodes[k].name != table.nodes[i].name) continue;
       node = std::move(old[k]);
       came_from[i] = k;

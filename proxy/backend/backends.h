@@ -72,8 +72,20 @@ class NodeBackend {
   void fail_all(const std::string& why);
   void fail_overdue(std::uint64_t limit_ms);
 
+  // A fence of this node's slots begins: until has_answered(), some of what was submitted before is
+  // not answered, on whichever connection. What has to be sent again counts as submitted before.
+  void begin_fence();
+  [[nodiscard]] bool has_answered() const;
+  // Client ids, at the server that runs now, of connections that were lost with requests on them
+  // that were sent and not answered: the server may still execute those. 0: of one without a known
+  // id. They are handed over again with the next fence, unless this one has ended with `is_over`:
+  // then they were dealt with (CLIENT KILL).
+  [[nodiscard]] std::vector<std::uint64_t> hand_over_lost_clients();
+  void end_fence(bool is_over);
+
   // From connections.
-  void on_connection_ready();
+  void note_lost(const ServerSide& side);
+  void on_connection_ready(const BackendConnection& connection);
   void on_connection_failed(BackendConnection* connection, const std::string& why, bool was_ready,
                             const std::vector<Ticket*>& unsent, std::string_view bytes);
   void on_connection_retired(BackendConnection* connection);
@@ -88,6 +100,7 @@ class NodeBackend {
   static constexpr std::uint64_t kStuckMs = 1000;
   static const std::string kQueueFull;
   static const std::string kBusy;
+  static constexpr std::size_t kLostIdsMax = 10'000;
 
   BackendConnection* open_shared(Protocol protocol);
   BackendConnection* add(Protocol protocol, ConnectionUse use);
@@ -107,6 +120,10 @@ class NodeBackend {
   std::vector<StreamSource*> waiting_;
   std::uint64_t connections_opened_ = 0;
   bool has_left_ = false;
+  std::string run_id_;  // Of the server that the newest connection leads to; empty: not known.
+  std::vector<std::uint64_t> lost_ids_;  // Oldest first; `handed_over_` of them were handed over.
+  std::size_t handed_over_ = 0;
+  bool is_fenced_ = false;
   std::uint64_t retry_at_ms_ = 0;
   std::uint64_t backoff_ms_ = 0;
   std::string last_error_;

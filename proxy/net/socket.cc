@@ -1,5 +1,6 @@
 #include "proxy/net/socket.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -59,6 +60,11 @@ void Socket::on_poll(uv_poll_t* handle, int status, int events) {
     return;
   }
   self->on_ready((events & UV_READABLE) != 0, (events & UV_WRITABLE) != 0, false);
+}
+
+bool Socket::has_hung_up() const {
+  pollfd poll{descriptor_, POLLRDHUP, 0};
+  return ::poll(&poll, 1, 0) > 0;
 }
 
 IoResult Socket::read_some(char* bytes, std::size_t capacity) {

@@ -60,6 +60,10 @@ class Socket {
   // left.
   IoResult write_chain(BlockPool& pool, ByteChain& chain);
 
+  // Whether the peer has closed its side or the connection is broken, even if bytes that were sent
+  // before are still to be read. A system call.
+  [[nodiscard]] bool has_hung_up() const;
+
   // The descriptor is ready; exactly one call per loop turn. `broken`: poll reported an error on
   // it.
   virtual void on_ready(bool readable, bool writable, bool broken) = 0;

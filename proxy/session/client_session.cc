@@ -8,6 +8,7 @@
 #include "proxy/resp/reserved_key.h"
 #include "proxy/route/cluster_replies.h"
 #include "proxy/session/commands.h"
+#include "proxy/session/fence_rules.h"
 #include "proxy/session/sessions.h"
 #include "slots/assert.h"
 #include "slots/key_slot.h"
@@ -122,6 +123,7 @@ void ClientSession::process_kept_input() {
 // Executes whole requests; returns how many bytes they took. What is left belongs to `frame`.
 std::size_t ClientSession::process(const char* bytes, std::size_t size, resp::FrameState& frame) {
   resp::RequestLimits limits{static_cast<std::int64_t>(table().limits.bulk), authenticated_};
+  const bool is_fenced = table().fence != nullptr;
   std::size_t used = 0;
   while (used < size && holds_ == 0 && !closing_) {
     if (bytes[used] != '*') [[unlikely]] {
@@ -132,6 +134,10 @@ std::size_t ClientSession::process(const char* bytes, std::size_t size, resp::Fr
     }
     resp::FrameOutcome outcome = resp::parse_request(frame, bytes + used, size - used, limits);
     if (outcome == resp::FrameOutcome::Complete) [[likely]] {
+      if (is_fenced && is_kept_back(frame.args)) [[unlikely]] {
+        frame.clear();
+        return used;
+      }
       std::string_view whole(bytes + used, frame.position);
       used += whole.size();
       if (!frame.args.empty()) execute(frame.args, whole);
@@ -157,7 +163,7 @@ std::size_t ClientSession::process(const char* bytes, std::size_t size, resp::Fr
   return closing_ ? size : used;
 }
 
-// False: more bytes are needed, or the session is over.
+// False: more bytes are needed, or the session is held or over.
 bool ClientSession::process_inline(const char* bytes, std::size_t size, std::size_t& consumed) {
   std::vector<std::string> words;
   std::string error;
@@ -172,6 +178,7 @@ bool ClientSession::process_inline(const char* bytes, std::size_t size, std::siz
   }
   if (words.empty()) return true;
   std::vector<std::string_view> args(words.begin(), words.end());
+  if (table().fence != nullptr && is_kept_back(args)) return false;
   std::string frame;
   resp::append_array_header(frame, args.size());
   for (std::string_view arg : args) resp::append_bulk(frame, arg);
@@ -193,7 +200,7 @@ void ClientSession::execute(resp::Args args, std::string_view bytes) {
       handler_of(*spec) == nullptr && !resp::is_reserved_key(args[1])) [[likely]] {
     slots::SlotId slot = slots::slot_of_key(args[1]);
     slots::NodeIndex owner = table().map->owner(slot);
-    if (is_redirect() && owner != listener_->node) return redirect(slot, owner);
+    if (is_elsewhere(slot, owner)) return redirect(slot, owner);
     return forward(owner, slot, bytes);
   }
   Request request{args, bytes, spec};
@@ -248,6 +255,30 @@ std::string ClientSession::node_error(slots::NodeIndex node, slots::SlotId slot,
 
 // --- holding
 
+bool ClientSession::is_kept_back(resp::Args args) {
+  if (!keeps_back(*table().fence, *table().commands, args)) return false;
+  hold_for_fence();
+  return true;
+}
+
+void ClientSession::hold_for_fence() {
+  hold(Hold::Fence);
+  sessions_.add_fenced(this);
+}
+
+void ClientSession::on_fence_ended(std::shared_ptr<const Fence> fence) {
+  // Whether it waits for the answer nobody can tell: a request that is executed late, after what
+  // others have been told meanwhile, would do more harm than one that is not executed at all.
+  if (has_hung_up()) {
+    input_.reset();
+    close_after_replies();
+  } else if (input_ != nullptr) {
+    input_->kept_back_by = std::move(fence);
+  }
+  last_active_ms_ = core_.now_ms();  // It was not read from: silence is no fault of the client's.
+  release(Hold::Fence);
+}
+
 void ClientSession::release(Hold reason) {
   if (!is_held_for(reason)) return;
   holds_ = static_cast<std::uint8_t>(holds_ & ~static_cast<std::uint8_t>(reason));
@@ -260,6 +291,7 @@ void ClientSession::resume() {
   resumable_ = false;
   if (!is_open() || holds_ != 0) return;
   if (input_ != nullptr && !closing_) process_kept_input();
+  if (input_ != nullptr && holds_ == 0) input_->kept_back_by = nullptr;
   if (draining_ && holds_ == 0) close_after_replies();
   if (!is_open()) return;
   if (holds_ == 0 && read_stopped_) read_stopped_ = false;

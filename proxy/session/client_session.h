@@ -69,6 +69,7 @@ enum class Hold : std::uint8_t {
   Retiring = 8,  // Replies of a connection that takes no new requests.
   Answer = 16,   // An answer that later requests must not overtake (scripts being flushed, CLIENT
                  // KILL...).
+  Fence = 32,    // The next request is one that the snapshot's fence keeps back.
 };
 
 class ClientSession final : public net::Socket,
@@ -113,6 +114,11 @@ class ClientSession final : public net::Socket,
   // Answers the request of now; `reply` is one whole RESP reply.
   void reply(std::string_view reply);
   void reply_error(std::string_view text);
+  // Whether the client has to ask at another endpoint. Not for what a fence has kept back: that is
+  // executed at the owner of now, wherever it is.
+  [[nodiscard]] bool is_elsewhere(slots::SlotId slot, slots::NodeIndex owner) const {
+    return is_redirect() && owner != listener_->node && !was_kept_back(slot);
+  }
   void redirect(slots::SlotId slot, slots::NodeIndex owner);  // -MOVED
   // Sends the request of now to a node; bytes are copied before it returns.
   void forward(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes);
@@ -138,6 +144,8 @@ class ClientSession final : public net::Socket,
   // --- from the worker ---
   // Goes on with requests that were held; called at the end of the turn.
   void resume();
+  // From Sessions: the session was held for it.
+  void on_fence_ended(std::shared_ptr<const Fence> fence);
   // Whether the client has not taken a byte for `limit_ms`, while there are some, or not sent one
   // of a request that it has begun. A client that others wait behind (its large reply fills a
   // connection that they share) gets kStallBeforeOthersMs at most.
@@ -159,6 +167,8 @@ class ClientSession final : public net::Socket,
 
     net::InputBuffer bytes;  // Received and not executed.
     resp::FrameState frame;  // Of the request at their beginning.
+    // The fence that what was received until its end was kept back by; null: none, or that is done.
+    std::shared_ptr<const Fence> kept_back_by;
   };
 
   void on_ready(bool readable, bool writable, bool broken) override;
@@ -168,6 +178,13 @@ class ClientSession final : public net::Socket,
   void process_kept_input();
   void execute(resp::Args args, std::string_view bytes);
   void execute_slowly(Request& request);
+  // Whether the fence of now keeps the request back; the session is held then.
+  bool is_kept_back(resp::Args args);
+  void hold_for_fence();
+  [[nodiscard]] bool was_kept_back(slots::SlotId slot) const {
+    return input_ != nullptr && input_->kept_back_by != nullptr &&
+           input_->kept_back_by->slots.contains(slot);
+  }
   // Nothing that changes how a request is taken: no AUTH to come, no CLIENT REPLY.
   [[nodiscard]] bool is_plain() const { return authenticated_ && reply_mode_ == ReplyMode::On; }
   void protocol_error(std::string_view text);

@@ -27,9 +27,13 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
     return false;
   }
   slots::SlotId slot = slots::slot_of_key(frame.args[1]);
+  if (table().fence != nullptr && table().fence->slots.contains(slot)) {
+    hold_for_fence();
+    return false;
+  }
   slots::NodeIndex owner = table().map->owner(slot);
   backend::NodeBackend& backend = core_.backends->node(owner);
-  bool elsewhere = is_redirect() && owner != listener_->node;
+  bool elsewhere = is_elsewhere(slot, owner);
   const std::string* reason = elsewhere ? nullptr : backend.unavailable();
   backend::BackendConnection* connection = nullptr;
   if (!elsewhere && reason == nullptr) {

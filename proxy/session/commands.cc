@@ -260,8 +260,7 @@ void forward_by_keys(ClientSession& session, const Request& request) {
     if (slots::slot_of_key(key) != slot) return session.reply_error(resp::errors::kCrossSlot);
   }
   slots::NodeIndex owner = session.table().map->owner(slot);
-  if (session.is_redirect() && owner != session.listener().node)
-    return session.redirect(slot, owner);
+  if (session.is_elsewhere(slot, owner)) return session.redirect(slot, owner);
   session.forward(owner, slot, request.bytes);
 }
 

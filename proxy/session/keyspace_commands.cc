@@ -263,7 +263,9 @@ class RandomkeyGather final : public AllNodesGather {
 // both in one go.
 class FlushGather final : public AllNodesGather {
  public:
-  FlushGather(ClientSession& session, std::string_view bytes) : AllNodesGather(session) {
+  FlushGather(ClientSession& session, std::string_view bytes)
+      : AllNodesGather(session), under_way_(session.core().flushes_under_way) {
+    ++under_way_;
     for (slots::NodeIndex node : nodes_meant(session, NodesMeant::Every)) {
       bool is_sent = ask(node, bytes);
       const std::string& identity = session.table().nodes[node].identity;
@@ -274,6 +276,7 @@ class FlushGather final : public AllNodesGather {
       if (is_sent && !identity.empty()) session.send_ahead(node, restore);
     }
   }
+  ~FlushGather() override { --under_way_; }
 
  private:
   bool finish(std::string& out) override {
@@ -281,6 +284,8 @@ class FlushGather final : public AllNodesGather {
     if (out.empty()) out = "+OK\r\n";
     return true;
   }
+
+  std::uint64_t& under_way_;
 };
 
 }  // namespace

@@ -63,8 +63,7 @@ std::optional<Target> find_target(ClientSession& session, const Request& request
       return session.reply_error(resp::errors::kCrossSlot), std::nullopt;
   }
   slots::NodeIndex owner = session.table().map->owner(slot);
-  if (session.is_redirect() && owner != session.listener().node)
-    return session.redirect(slot, owner), std::nullopt;
+  if (session.is_elsewhere(slot, owner)) return session.redirect(slot, owner), std::nullopt;
   return Target{owner, slot, true};
 }
 
@@ -100,10 +99,10 @@ class EvalshaGather final : public Gather {
   }
 
   // The node has forgotten the script behind the proxy's back. With requests behind this one, doing
-  // it again would change their order: the client gets the NOSCRIPT, which it knows how to repair,
-  // and the next one finds it loaded.
+  // it again would change their order, and a fence lets nothing through that was not sent before:
+  // the client gets the NOSCRIPT, which it knows how to repair, and the next one finds it loaded.
   bool repair() {
-    if (has_followers()) {
+    if (has_followers() || session().table().fence != nullptr) {
       scripts_of(session()).note_missing(id_, node_);
       return false;
     }

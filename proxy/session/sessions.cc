@@ -50,6 +50,10 @@ void Sessions::remove(ClientSession* session) {
   sessions_.erase(found);
   std::replace(resumables_.begin(), resumables_.end(), session,
                static_cast<ClientSession*>(nullptr));
+  if (session->is_held_for(Hold::Fence)) {
+    std::ranges::replace(fenced_, session, static_cast<ClientSession*>(nullptr));
+    core_.stats.fenced_clients.subtract(1);
+  }
   counts_.clients.fetch_sub(1, std::memory_order_relaxed);
   core_.stats.clients.subtract(1);
   session->end(std::move(self));
@@ -64,6 +68,14 @@ void Sessions::resume_all() {
     if (session != nullptr) session->resume();
   }
   resumables_.clear();
+}
+
+void Sessions::end_fence(const std::shared_ptr<const Fence>& fence) {
+  for (ClientSession* session : std::exchange(fenced_, {})) {
+    if (session == nullptr) continue;
+    core_.stats.fenced_clients.subtract(1);
+    session->on_fence_ended(fence);
+  }
 }
 
 void Sessions::drain() {

@@ -70,7 +70,10 @@ class Sessions {
 
   void drain();      // Each ends at a reply boundary.
   void close_all();  // Now.
-  void tick();       // About ten times a second: stalled clients, the sum of unread replies.
+  // Sessions that were held for the fence go on, in the order in which they came upon it. A client
+  // that has hung up meanwhile leaves its request unexecuted.
+  void end_fence(const std::shared_ptr<const Fence>& fence);
+  void tick();  // About ten times a second: stalled clients, the sum of unread replies.
 
   // From sessions. `change` is modulo 2^64.
   void count_unread(std::uint64_t change) {
@@ -78,6 +81,10 @@ class Sessions {
     counts_.unread_bytes.fetch_add(change, std::memory_order_relaxed);
   }
   void remove(ClientSession* session);
+  void add_fenced(ClientSession* session) {
+    fenced_.push_back(session);
+    core_.stats.fenced_clients.add();
+  }
   void add_resumable(ClientSession* session) { resumables_.push_back(session); }
   // Goes on with sessions that were held; at the end of the turn, before the flush.
   void resume_all();
@@ -92,6 +99,7 @@ class Sessions {
   unsigned workers_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ClientSession>> sessions_;
   std::vector<ClientSession*> resumables_;
+  std::vector<ClientSession*> fenced_;  // Held for a fence; null: has left.
   std::uint64_t ticks_ = 0;
 };
 

@@ -92,7 +92,7 @@ bool handled_whole(ClientSession& session, const Request& request, const SplitPl
       session.reply_error(resp::errors::kCrossSlot);
       return true;
     }
-    if (plan.nodes[0] != session.listener().node) {
+    if (session.is_elsewhere(plan.slots[0], plan.nodes[0])) {
       session.redirect(plan.slots[0], plan.nodes[0]);
       return true;
     }

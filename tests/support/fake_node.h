@@ -84,6 +84,12 @@ class FakeNode {
     for (Connection* connection : std::exchange(connections_, {})) connection->let_go();
   }
 
+  // What comes over the connections of now stays in the kernel, as with a stopped process.
+  void stop_reading() {
+    for (Connection* connection : connections_)
+      uv_read_stop(reinterpret_cast<uv_stream_t*>(&connection->tcp));
+  }
+
   // Bytes that nobody asked for, to every connection.
   void send_unasked(const std::string& bytes) {
     for (Connection* connection : connections_) connection->send(bytes);
@@ -106,11 +112,12 @@ class FakeNode {
   struct Connection {
     uv_tcp_t tcp{};
     FakeNode* node;
+    int id;  // Of the connections ever.
     bool authenticated = false;
     std::string unread;
     char buffer[4096];
 
-    explicit Connection(FakeNode* owner) : node(owner) {}
+    explicit Connection(FakeNode* owner) : node(owner), id(++owner->accepted) {}
 
     void let_go() {
       node = nullptr;
@@ -144,7 +151,6 @@ class FakeNode {
     uv_tcp_init(self->loop_, &connection->tcp);
     connection->tcp.data = connection;
     self->connections_.push_back(connection);
-    ++self->accepted;
     REQUIRE(uv_accept(listener, reinterpret_cast<uv_stream_t*>(&connection->tcp)) == 0);
     uv_read_start(
         reinterpret_cast<uv_stream_t*>(&connection->tcp),
@@ -217,6 +223,8 @@ class FakeNode {
     }
     if (!password.empty() && !connection.authenticated)
       return Reply::error("NOAUTH Authentication required.");
+    if (name == "HELLO")
+      return Reply::array({Reply::string("id"), Reply::integer_of(connection.id)});
     if (busy) return Reply::error("BUSY Redis is busy running a script.");
     if (name == "INFO") return Reply::string(info());
     if (name == "CLIENT" && command[1] == "SETNAME") return Reply::status("OK");

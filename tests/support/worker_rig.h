@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -126,8 +127,10 @@ class WorkerRig {
   WorkerRig(const WorkerRig&) = delete;
   WorkerRig& operator=(const WorkerRig&) = delete;
 
+  // Of the next snapshot.
   conf::Limits limits;
   conf::Timeouts timeouts;
+  std::shared_ptr<const proxy::Fence> fence;
 
   // The server behind the name, which is started when it is first spoken of.
   FakeNode& node(const std::string& name) {
@@ -163,6 +166,11 @@ class WorkerRig {
 
   bool run_until(const std::function<bool()>& holds) { return loop_.run_until(holds); }
   [[nodiscard]] proxy::Worker& worker(unsigned index = 0) { return *workers_[index]; }
+  // In the order in which they came.
+  [[nodiscard]] std::vector<proxy::FenceAck> acks() {
+    std::lock_guard guard(mutex_);
+    return acks_;
+  }
   [[nodiscard]] const proxy::WorkerStats& stats() const { return workers_[0]->stats(); }
 
  private:
@@ -198,7 +206,8 @@ class WorkerRig {
     table->commands = proxy::resp::CommandTable::built_in();
     table->limits = limits;
     table->timeouts = timeouts;
-    proxy::make_cluster_replies(*table);
+    table->fence = fence;
+    proxy::make_cluster_replies(*table, nullptr);
     return table;
   }
 
@@ -216,6 +225,10 @@ class WorkerRig {
       options.connection_name = "slotproxy:rig";
       options.scripts = &scripts_;
       options.counts = &counts_;
+      options.on_fenced = [this](proxy::FenceAck ack) {
+        std::lock_guard guard(mutex_);
+        acks_.push_back(std::move(ack));
+      };
       workers_.push_back(std::make_unique<proxy::Worker>(options, table, workers_));
     }
     for (const auto& worker : workers_) worker->start(std::exchange(listeners, {}));
@@ -244,6 +257,8 @@ class WorkerRig {
   std::map<std::string, std::unique_ptr<FakeNode>> nodes_;
   std::map<std::string, std::uint16_t> ports_;  // "": the forward port.
   slots::Epoch epoch_ = 0;
+  std::mutex mutex_;
+  std::vector<proxy::FenceAck> acks_;
   proxy::session::ScriptCache scripts_;
   proxy::session::SessionCounts counts_;
   proxy::Worker::WorkersByIndex workers_;
