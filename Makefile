@@ -72,8 +72,9 @@ fuzz:
 
 asan:
 	@$(DEPS) build test sanitize
-	$(call build,build-asan,unit_tests slotproxy slotctl,$(ASAN))
+	$(call build,build-asan,unit_tests sim slotproxy slotctl,$(ASAN))
 	UBSAN_OPTIONS=print_stacktrace=1 build-asan/unit_tests
+	UBSAN_OPTIONS=print_stacktrace=1 build-asan/sim --seeds 300 --flaw-seeds 0
 	UBSAN_OPTIONS=print_stacktrace=1 $(call BINARIES,build-asan) tests/e2e/run --fast $(E2E_ARGS)
 
 tsan:

@@ -237,6 +237,11 @@ void Transfer::Machine::note_write_failure(const WriteDone::Failure& failure) {
   }
 }
 
+void Transfer::Machine::on(const Removed&) {
+  expect<Remove>();
+  if (phase_ == Phase::Collecting) progress_.keys_collected += removing_;
+}
+
 void Transfer::Machine::on(const Caught&) {
   expect<CatchFeeds>();
   if (fence_step_ == FenceStep::Catch) {

@@ -51,7 +51,7 @@ class Transfer::Machine {
   void on(Scanned& scanned);
   void on(ReadDone& done);
   void on(WriteDone& done);
-  void on(const Removed&) {}
+  void on(const Removed&);
   void on(const Caught&);
   void on(const Fenced&) {
     expect<Fence>();
@@ -164,6 +164,7 @@ class Transfer::Machine {
 
   // --- keep and collect
   std::uint64_t ask_durability_at_ms_ = 0;
+  std::size_t removing_ = 0;    // Keys of the Remove under way.
   bool is_collecting_ = false;  // Some of the kept copies may be gone.
   bool must_drop_kept_ =
       false;                // The target was flushed: what the source keeps must not come back.

@@ -195,7 +195,11 @@ Action Transfer::Machine::keep() {
 }
 
 Action Transfer::Machine::collect() {
-  if (!passed_.empty()) return Remove{Side::Source, take(passed_, kRemoveBatch)};
+  if (!passed_.empty()) {
+    Remove remove{Side::Source, take(passed_, kRemoveBatch)};
+    removing_ = remove.keys.size();
+    return remove;
+  }
   if (is_pass_over_) return Collected{kept_slots()};
   return Scan{Side::Source, cursor_, kScanCount};
 }

@@ -279,7 +279,7 @@ std::vector<proxy::mover::KeptSlots> Host::kept_commits() const {
   return kept;
 }
 
-void Host::append(JournalRecord record) {
+void Host::append(const JournalRecord& record) {
   if (record.kind == JournalRecord::Kind::Commit) {
     moved_.add(record.slots);
     kept_.add(record.slots);
@@ -287,7 +287,7 @@ void Host::append(JournalRecord record) {
     if (record.kind == JournalRecord::Kind::GiveBack) remove(moved_, record.slots);
     remove(kept_, record.slots);
   }
-  journal_.push_back(std::move(record));
+  journal_.push_back(record);
 }
 
 }  // namespace sim

@@ -88,7 +88,7 @@ class Host : public Ownership {
   void route(Client& client);
   void send(Client& client, Node& node, std::size_t worker);
   void release();
-  void append(JournalRecord record);
+  void append(const JournalRecord& record);
 
   const std::uint64_t& now_ms_;
   Random& random_;

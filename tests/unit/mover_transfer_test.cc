@@ -33,6 +33,8 @@ struct Value {
 };
 using Node = std::map<std::string, Value>;
 
+std::string stream_payload(const std::string& rest) { return '\x0f' + rest; }
+
 // Two nodes, and whoever carries a transfer's actions out: rightly, unless `instead` says
 // otherwise.
 class Rig {
@@ -48,6 +50,7 @@ class Rig {
     Action action = transfer_.step(std::exchange(event_, {}));
     if (!is<Finish>(action)) {
       std::optional<Outcome> other = instead ? instead(action) : std::nullopt;
+      if (lost_next_) other = NodeLost{*std::exchange(lost_next_, std::nullopt), "it is gone"};
       event_.outcome =
           other ? std::move(*other) : std::visit([&](auto& a) { return carry_out(a); }, action);
     }
@@ -91,6 +94,7 @@ class Rig {
     target.clear();
     event_.target.all = true;
   }
+  void lose_next(Side side) { lost_next_ = side; }
   [[nodiscard]] const Progress& progress() const { return transfer_.progress(); }
 
   Node source;
@@ -180,6 +184,7 @@ class Rig {
   TransferSpec spec_;
   Transfer transfer_;
   Event event_;
+  std::optional<Side> lost_next_;
 };
 
 TransferSpec spec_for(const std::vector<std::string>& keys) {
@@ -205,8 +210,20 @@ TEST_CASE("transfer: in fair weather every key of the slots changes sides, and n
   CHECK(rig.source == Node{{"other", {"o"}}});
   CHECK(rig.committed == slots_of({"k1", "k2", "k3"}));
   CHECK(rig.progress().slots_committed == 3);
+  CHECK(rig.progress().slots_total == 3);
   CHECK(rig.progress().keys_copied == 2);
+  CHECK(rig.progress().keys_recopied == 0);
   CHECK(rig.progress().phase == Phase::Ended);
+}
+
+TEST_CASE("transfer: keys of the proxy's own stay where they are") {
+  const std::string own = "__slotproxy:identity";
+  Rig rig(spec_for({own, "k1"}));
+  rig.source = {{own, {"a"}}, {"k1", {"v1"}}};
+  rig.target = {{own, {"b"}}};
+  CHECK(rig.until_end().how == Finish::How::Done);
+  CHECK(rig.source == Node{{own, {"a"}}});
+  CHECK(rig.target == Node{{own, {"b"}}, {"k1", {"v1"}}});
 }
 
 TEST_CASE("transfer: what changes after it was copied is copied again, until the commit") {
@@ -215,10 +232,479 @@ TEST_CASE("transfer: what changes after it was copied is copied again, until the
   rig.until<Write>();
   rig.client_writes("k1", "newer");
   rig.client_deletes("k2");
+  rig.client_writes("elsewhere", "of no slot that moves");
   rig.until<Fence>();
   rig.client_writes("k3", "the last one before the fence held");
   rig.until<Commit>();
+  rig.source.erase("elsewhere");
   CHECK(rig.target == rig.source);
+}
+
+TEST_CASE("transfer: a key that changes while it is read is read again") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  rig.until<Read>();
+  rig.client_writes("k1", "written after the read");
+  rig.until<Commit>();
+  CHECK(rig.target == rig.source);
+}
+
+TEST_CASE("transfer: a copy that the target evicted is made again") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  SUBCASE("while catching up") { rig.until<CatchFeeds>(); }
+  SUBCASE("just after the marker") { rig.until<PutMarker>(); }
+  rig.target.erase("k1");
+  rig.target_says("k1");
+  rig.until<Commit>();
+  CHECK(rig.target == rig.source);
+}
+
+TEST_CASE("transfer: a flush of either node begins everything anew") {
+  Rig rig(spec_for({"k1", "k2"}));
+  rig.source = {{"k1", {"v1"}}, {"k2", {"v2"}}};
+  rig.until<CatchFeeds>();
+  SUBCASE("of the source, which must not come back from the target") { rig.source_flushed(); }
+  SUBCASE("of the target, which needs its copies again") { rig.target_flushed(); }
+  rig.until<Commit>();
+  CHECK(rig.target == rig.source);
+  CHECK(rig.progress().restarts == 1);
+}
+
+TEST_CASE("transfer: streams are copied under the fence, for their groups change unheard") {
+  Rig rig(spec_for({"k1", "s1"}));
+  rig.source = {{"k1", {"v1"}}, {"s1", {stream_payload("no group yet")}}};
+  rig.until<Fence>();
+  rig.source["s1"].payload = stream_payload("a group");
+  rig.until<Commit>();
+  CHECK(rig.target == rig.source);
+}
+
+TEST_CASE("transfer: a hot key is copied at most once a second, but always under the fence") {
+  TransferSpec spec = spec_for({"hot", "k1"});
+  Rig rig(spec);
+  rig.source = {{"hot", {"0"}}, {"k1", {"v1"}}};
+  // The fence fails for three seconds.
+  rig.instead = [&](const Action& action) -> std::optional<Outcome> {
+    if (!is<Fence>(action) || rig.now_ms > 4000) return std::nullopt;
+    return NotFenced{"worker 2 is busy"};
+  };
+  int value = 0;
+  while (rig.count<Commit>() == 0) {
+    if (rig.fenced.empty()) rig.client_writes("hot", std::to_string(++value));
+    rig.step();
+  }
+  CHECK(rig.target == rig.source);
+  CHECK(rig.progress().keys_recopied >= 3);
+  CHECK(rig.progress().keys_recopied <= 6);
+}
+
+TEST_CASE("transfer: a read may bring less than was asked for; the rest is asked for again") {
+  Rig rig(spec_for({"k1", "k2", "k3"}));
+  rig.source = {{"k1", {"v1"}}, {"k2", {"v2"}}, {"k3", {"v3"}}};
+  rig.instead = [&](const Action& action) -> std::optional<Outcome> {
+    const Read* read = std::get_if<Read>(&action);
+    if (read == nullptr) return std::nullopt;
+    return ReadDone{{{read->keys[0], true, rig.source[read->keys[0]].payload, -1}}};
+  };
+  rig.until<Commit>();
+  CHECK(rig.target == rig.source);
+}
+
+TEST_CASE(
+    "transfer: batches are bounded by count, and by bytes once values are known to be large") {
+  TransferSpec spec = spec_for({"{t}"});
+  spec.batch_keys = 8;
+  spec.batch_bytes = 1000;
+  Rig rig(spec);
+  for (int i = 0; i < 30; ++i) rig.source["{t}" + std::to_string(i)] = {std::string(400, 'x')};
+  CHECK(rig.until<Read>().keys.size() == 8);
+  CHECK(rig.until<Read>().keys.size() == 2);
+}
+
+TEST_CASE("transfer: a fence that can't be had is tried again later, and people are told why") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  unsigned refusals = 0;
+  rig.instead = [&](const Action& action) -> std::optional<Outcome> {
+    if (!is<Fence>(action) || refusals == 6) return std::nullopt;
+    ++refusals;
+    return NotFenced{"worker 2 is busy"};
+  };
+  while (refusals < 4) rig.step();
+  CHECK(rig.progress().waits_for == "");
+  const std::uint64_t since = rig.now_ms;
+  while (refusals < 6) rig.step();
+  CHECK(rig.now_ms - since > 1000);
+  rig.step();
+  CHECK(rig.progress().waits_for == "worker 2 is busy");
+  rig.until<Commit>();
+  rig.step();
+  CHECK(rig.progress().waits_for == "");
+}
+
+TEST_CASE("transfer: a last copy that takes too long lifts the fence, and the group is split") {
+  TransferSpec spec = spec_for({"k1", "k2", "k3", "k4"});
+  spec.group_slots = 4;
+  Rig rig(spec);
+  rig.source = {{"k1", {"v1"}}, {"k2", {"v2"}}, {"k3", {stream_payload("v3")}}, {"k4", {"v4"}}};
+  // Under the fence of several slots the node is slow.
+  rig.instead = [&](const Action& action) -> std::optional<Outcome> {
+    if (is<Write>(action) && rig.fenced.size() > 1) rig.now_ms += 60;
+    return std::nullopt;
+  };
+  CHECK(rig.until<Fence>().slots.size() == 4);
+  rig.until<LiftFence>();
+  CHECK(rig.fenced.empty());
+  CHECK(rig.committed.empty());
+  CHECK(rig.until<Fence>().slots.size() == 2);
+  CHECK(rig.until_end().how == Finish::How::Done);
+  CHECK(rig.target.size() == 4);
+}
+
+TEST_CASE("transfer: without room on the target its copies go, and the source stays as it is") {
+  Rig rig(spec_for({"k1", "k2"}));
+  rig.source = {{"k1", {"v1"}}, {"k2", {stream_payload("v2")}}};
+  const Node before = rig.source;
+  bool is_full = false;
+  rig.instead = [&](const Action& action) -> std::optional<Outcome> {
+    if (!is<Write>(action) || !is_full) return std::nullopt;
+    return WriteDone{{{0, WriteFate::OutOfMemory, "OOM command not allowed"}}};
+  };
+  SUBCASE("while copying") { is_full = true; }
+  SUBCASE("under the fence") {
+    rig.until<Fence>();
+    is_full = true;
+    rig.until<LiftFence>();
+  }
+  const Finish end = rig.until_end();
+  CHECK(end.how == Finish::How::Failed);
+  CHECK(end.reason.find("no room") != std::string::npos);
+  CHECK(rig.source == before);
+  CHECK(rig.target.empty());
+  CHECK(rig.fenced.empty());
+}
+
+TEST_CASE("transfer: writes that the target refuses for now are made later") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  rig.instead = [&](const Action& action) -> std::optional<Outcome> {
+    if (!is<Write>(action) || rig.now_ms > 3000) return std::nullopt;
+    return WriteDone{{{0, WriteFate::NotNow, "MISCONF can't save"}}};
+  };
+  rig.until<Write>();
+  rig.step();
+  CHECK(rig.progress().waits_for == "b takes no writes now: MISCONF can't save");
+  CHECK(rig.until_end().how == Finish::How::Done);
+  CHECK(rig.target == Node{{"k1", {"v1"}}});
+}
+
+TEST_CASE("transfer: values that the target can't read, or refuses, end it with advice") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  WriteFate fate = WriteFate::Failed;
+  std::string advice = "refused";
+  SUBCASE("a newer payload") {
+    fate = WriteFate::Unreadable;
+    advice = "older";
+  }
+  SUBCASE("anything else") {}
+  rig.instead = [&](const Action& action) -> std::optional<Outcome> {
+    if (!is<Write>(action)) return std::nullopt;
+    return WriteDone{{{0, fate, "ERR no"}}};
+  };
+  const Finish end = rig.until_end();
+  CHECK(end.how == Finish::How::Failed);
+  CHECK(end.reason.find(advice) != std::string::npos);
+  CHECK(rig.source.contains("k1"));
+}
+
+TEST_CASE("transfer: a lost node or feed means to copy anew, for nobody knows what was missed") {
+  Rig rig(spec_for({"k1", "k2"}));
+  rig.source = {{"k1", {"v1"}}, {"k2", {"v2"}}};
+  rig.until<CatchFeeds>();
+  rig.lose_next(Side::Source);
+  rig.step();
+  rig.source.erase("k1");  // Unheard.
+  rig.until<Connect>();
+  const Action next = rig.step();
+  REQUIRE(is<Scan>(next));
+  CHECK(std::get<Scan>(next).side == Side::Target);
+  rig.until<Commit>();
+  CHECK(rig.target == rig.source);
+  CHECK(rig.progress().restarts == 1);
+}
+
+TEST_CASE("transfer: connecting is tried again ever more slowly, and people are told why") {
+  Rig rig(spec_for({"k1"}));
+  unsigned tries = 0;
+  rig.instead = [&](const Action& action) -> std::optional<Outcome> {
+    if (!is<Connect>(action) || ++tries > 8) return std::nullopt;
+    return NodeLost{Side::Target, "connection refused"};
+  };
+  while (tries < 8) rig.step();
+  CHECK(rig.progress().waits_for == "b: connection refused");
+  CHECK(rig.now_ms > 4000);
+  CHECK(rig.until_end().how == Finish::How::Done);
+}
+
+TEST_CASE("transfer: a node lost under the fence lifts it at once") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  rig.until<Fence>();
+  rig.lose_next(Side::Target);
+  rig.step();
+  CHECK(is<LiftFence>(rig.step()));
+  CHECK(is<Connect>(rig.step()));
+}
+
+TEST_CASE("transfer: a pause copies nothing, and what changes meanwhile is not forgotten") {
+  TransferSpec spec = spec_for({"k1", "k2"});
+  bool is_flood = false;
+  SUBCASE("a few names") {}
+  SUBCASE("more than it may keep") {
+    is_flood = true;
+    spec.dirty_bytes = 10;
+  }
+  Rig rig(spec);
+  rig.source = {{"k1", {"v1"}}, {"k2", {"v2"}}};
+  rig.until<CatchFeeds>();
+  rig.wish = Wish::Pause;
+  rig.client_writes("k1", "newer");
+  rig.client_deletes("k2");
+  for (int i = 0; i < 20; ++i) CHECK(is<Wait>(rig.step()));
+  CHECK(rig.progress().is_paused);
+  rig.wish = Wish::Run;
+  rig.until<Commit>();
+  CHECK(rig.target == rig.source);
+  CHECK(rig.progress().restarts == (is_flood ? 1 : 0));
+}
+
+TEST_CASE("transfer: an abort leaves the source alone and the target clean") {
+  Rig rig(spec_for({"k1", "k2"}));
+  rig.source = {{"k1", {"v1"}}, {"k2", {"v2"}}};
+  const Node before = rig.source;
+  SUBCASE("before anything was copied") {}
+  SUBCASE("while copying") { rig.until<Write>(); }
+  SUBCASE("while paused") {
+    rig.until<Write>();
+    rig.wish = Wish::Pause;
+    for (int i = 0; i < 3; ++i) rig.step();
+  }
+  SUBCASE("under the fence") { rig.until<Fence>(); }
+  rig.wish = Wish::Abort;
+  CHECK(rig.until_end().how == Finish::How::Aborted);
+  CHECK(rig.source == before);
+  CHECK(rig.target.empty());
+  CHECK(rig.fenced.empty());
+}
+
+TEST_CASE("transfer: what was committed before an abort stays, and is collected") {
+  TransferSpec spec = spec_for({"k1", "k2"});
+  spec.group_slots = 1;
+  Rig rig(spec);
+  rig.source = {{"k1", {"v1"}}, {"k2", {"v2"}}};
+  rig.until<Commit>();
+  rig.wish = Wish::Abort;
+  CHECK(rig.until_end().how == Finish::How::Aborted);
+  CHECK(rig.source.size() == 1);
+  CHECK(rig.target.size() == 1);
+  CHECK(rig.source.begin()->first != rig.target.begin()->first);
+}
+
+TEST_CASE("transfer: an abort after everything was committed is too late") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  rig.until<Commit>();
+  rig.wish = Wish::Abort;
+  CHECK(rig.until_end().how == Finish::How::Done);
+}
+
+TEST_CASE("transfer: an abort does not wait for a target that is gone for good") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  rig.until<Write>();
+  rig.instead = [](const Action& action) -> std::optional<Outcome> {
+    if (is<Wait>(action) || is<LiftFence>(action)) return std::nullopt;
+    return NodeLost{Side::Target, "connection refused"};
+  };
+  rig.wish = Wish::Abort;
+  const Finish end = rig.until_end();
+  CHECK(end.how == Finish::How::Aborted);
+  CHECK(end.reason.find("copies may be left on b") != std::string::npos);
+}
+
+TEST_CASE("transfer: nothing is collected before the target would keep it") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  rig.is_durable = false;
+  rig.until<Commit>();
+  for (int i = 0; i < 50; ++i) rig.step();
+  CHECK(rig.source.contains("k1"));
+  CHECK(rig.progress().phase == Phase::Keeping);
+  CHECK(rig.progress().waits_for == "the next save");
+  rig.is_durable = true;
+  rig.until<Collected>();
+  CHECK(rig.source.empty());
+  CHECK(rig.progress().keys_collected == 1);
+}
+
+TEST_CASE("transfer: what earlier processes committed is vouched for, then collected") {
+  TransferSpec spec = spec_for({});
+  spec.kept = {{slots_of({"k1"}), 4}};
+  Rig rig(spec);
+  rig.source = {{"k1", {"the copy"}}};
+  rig.target = {{"k1", {"newer"}}};
+  rig.marker = 4;
+  CHECK(is<Connect>(rig.step()));
+  CHECK(is<Vouch>(rig.step()));
+  CHECK(is<AskDurability>(rig.step()));
+  CHECK(rig.until_end().how == Finish::How::Done);
+  CHECK(rig.source.empty());
+  CHECK(rig.target == Node{{"k1", {"newer"}}});
+}
+
+TEST_CASE("transfer: without the marker, a target that nobody watched is left to a human") {
+  TransferSpec spec = spec_for({"k2"});
+  spec.kept = {{slots_of({"k1"}), 4}};
+  Rig rig(spec);
+  rig.source = {{"k1", {"the copy"}}};
+  rig.marker = 3;
+  const Finish end = rig.until_end();
+  CHECK(end.how == Finish::How::Failed);
+  CHECK(end.reason.find("does not hold the marker") != std::string::npos);
+  CHECK(rig.source.contains("k1"));
+  CHECK(rig.count<Vouch>() == 0);
+}
+
+TEST_CASE("transfer: slots that a restarted target has lost go back to the source") {
+  TransferSpec spec = spec_for({"k1", "k2"});
+  spec.group_slots = 1;
+  Rig rig(spec);
+  rig.source = {{"k1", {"v1"}}, {"k2", {"v2"}}};
+  const Commit first = rig.until<Commit>();
+  const Commit second = rig.until<Commit>();
+  CHECK(second.marker > first.marker);
+  rig.is_durable = false;
+  rig.lose_next(Side::Target);
+  rig.step();
+  rig.target_run_id = "t2";
+  SUBCASE("all of them") {
+    rig.marker = 0;
+    slots::SlotSet both = first.slots;
+    both.add(second.slots);
+    CHECK(rig.until<GiveBack>().slots == both);
+    CHECK(rig.count<Vouch>() == 0);
+  }
+  SUBCASE("but not those of a commit that it still holds") {
+    rig.marker = first.marker;
+    CHECK(rig.until<GiveBack>().slots == second.slots);
+    CHECK(rig.until<Vouch>().slots == first.slots);
+  }
+  CHECK(rig.source.size() == 2);
+  rig.target.clear();  // And are moved again.
+  rig.is_durable = true;
+  CHECK(rig.until_end().how == Finish::How::Done);
+  CHECK(rig.progress().slots_committed == 2);
+}
+
+TEST_CASE("transfer: a restarted target that has the marker has everything") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  rig.is_durable = false;
+  rig.until<Commit>();
+  rig.lose_next(Side::Target);
+  rig.step();
+  rig.target_run_id = "t2";
+  CHECK(rig.until<Vouch>().target_run_id == "t2");
+  rig.is_durable = true;
+  CHECK(rig.until_end().how == Finish::How::Done);
+  CHECK(rig.count<GiveBack>() == 0);
+}
+
+TEST_CASE("transfer: a marker that got lost while the target ran proves nothing any more") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  rig.is_durable = false;
+  rig.until<Commit>();
+  SUBCASE("evicted: it is put again at once") {
+    rig.target_says(marker_key(7, "a"));
+    const std::uint64_t number = rig.marker;
+    CHECK(rig.until<PutMarker>().number == number);
+  }
+  SUBCASE("missing after a connection broke, the server being the same") {
+    rig.marker = 0;
+    rig.lose_next(Side::Target);
+    rig.until<PutMarker>();
+  }
+  SUBCASE("it may be evicted") {
+    rig.may_evict_marker = true;
+    rig.lose_next(Side::Target);
+    rig.until<Vouch>();
+  }
+  rig.lose_next(Side::Target);
+  rig.step();
+  rig.target_run_id = "t2";
+  rig.marker = 0;
+  CHECK(rig.until_end().how == Finish::How::Failed);
+  CHECK(rig.count<GiveBack>() == 0);
+  CHECK(rig.source.contains("k1"));
+}
+
+TEST_CASE("transfer: slots that can't be given back are left to a human") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  rig.is_durable = false;
+  rig.until<Commit>();
+  rig.lose_next(Side::Target);
+  rig.step();
+  rig.target_run_id = "t2";
+  rig.marker = 0;
+  rig.instead = [](const Action& action) -> std::optional<Outcome> {
+    if (!is<GiveBack>(action)) return std::nullopt;
+    return NotGivenBack{"it was flushed"};
+  };
+  const Finish end = rig.until_end();
+  CHECK(end.how == Finish::How::Failed);
+  CHECK(end.reason.find("it was flushed") != std::string::npos);
+  CHECK(rig.source.contains("k1"));
+}
+
+TEST_CASE("transfer: after a flush of the target nothing that the source keeps comes back") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  rig.is_durable = false;
+  rig.until<Commit>();
+  rig.target_flushed();
+  rig.until<Collected>();
+  CHECK(rig.source.empty());
+  CHECK(rig.until_end().how == Finish::How::Done);
+}
+
+TEST_CASE("transfer: a commit that may be in a broken journal ends everything as it is") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  rig.instead = [](const Action& action) -> std::optional<Outcome> {
+    if (!is<Commit>(action)) return std::nullopt;
+    return NotCommitted{"the journal can't be written", true};
+  };
+  CHECK(rig.until_end().how == Finish::How::Failed);
+  CHECK(rig.source == rig.target);
+}
+
+TEST_CASE("transfer: every try to commit has a marker of its own, newer than any the target has") {
+  Rig rig(spec_for({"k1"}));
+  rig.source = {{"k1", {"v1"}}};
+  rig.marker = 12;
+  bool is_refused = false;
+  rig.instead = [&](const Action& action) -> std::optional<Outcome> {
+    if (!is<Commit>(action) || std::exchange(is_refused, true)) return std::nullopt;
+    rig.fenced = {};
+    return NotCommitted{"the map is being changed"};
+  };
+  CHECK(rig.until<PutMarker>().number == 13);
+  CHECK(rig.until<PutMarker>().number == 14);
+  CHECK(rig.until_end().how == Finish::How::Done);
 }
 
 }  // namespace proxy::mover
