@@ -22,25 +22,38 @@ namespace {
 constexpr std::string_view kKeysPerStep = "1000";
 
 // DBSIZE first, behind all that the client has asked before, then SCAN to its end over a connection
-// of its own. What becomes of the slot's keys is the subclass's.
+// of its own. What becomes of the slot's keys is the subclass's. A slot that changes its owner
+// meanwhile is read anew: the old one's copies are on their way out.
 class SlotScan : public ApartGather {
  protected:
   SlotScan(ClientSession& session, slots::SlotId slot)
       : ApartGather(session),
         slot_(slot),
         node_(session.table().nodes[session.table().map->owner(slot)].name) {
-    std::string bytes;
-    resp::append_request(bytes, {"DBSIZE"});
-    ask_in_order(session.table().map->owner(slot), slot, bytes);
+    ask_in_order(session.table().map->owner(slot), slot, dbsize());
   }
 
   // A key of the slot; perhaps again, as SCAN shows keys twice while the node's table grows or
   // shrinks. False: enough.
   virtual bool take_key(std::string_view key) = 0;
   virtual void write(std::string& out) = 0;
+  // What was taken does not count.
+  virtual void forget() = 0;
 
  private:
+  static std::string dbsize() {
+    std::string bytes;
+    resp::append_request(bytes, {"DBSIZE"});
+    return bytes;
+  }
+
   bool finish(const std::vector<std::string>& replies, std::string& out) override {
+    const RoutingTable& table = session().table();
+    slots::NodeIndex owner = table.map->owner(slot_);
+    if (table.nodes[owner].name != node_) {
+      begin_again(owner);
+      return false;
+    }
     const std::string& reply = replies.front();
     if (reply.starts_with('-')) {
       out = reply;
@@ -59,7 +72,18 @@ class SlotScan : public ApartGather {
       write(out);
       return true;
     }
-    return !ask_for_page(out);
+    std::string bytes;
+    resp::append_request(bytes, {"SCAN", cursor_, "COUNT", kKeysPerStep});
+    ask(owner, slot_, bytes);
+    return false;
+  }
+
+  void begin_again(slots::NodeIndex owner) {
+    node_ = session().table().nodes[owner].name;
+    is_scanning_ = false;
+    cursor_ = "0";
+    forget();
+    ask(owner, slot_, dbsize());
   }
 
   // Empty: the node may be scanned.
@@ -95,20 +119,6 @@ class SlotScan : public ApartGather {
     return true;
   }
 
-  // False: `out` says why not.
-  bool ask_for_page(std::string& out) {
-    // By name: the map may be another one than in the last round.
-    auto node = session().table().map->find(node_);
-    if (!node) {
-      out = fmt::format("-ERR node {} left the map while its keys were read; try again\r\n", node_);
-      return false;
-    }
-    std::string bytes;
-    resp::append_request(bytes, {"SCAN", cursor_, "COUNT", kKeysPerStep});
-    ask(*node, slot_, bytes);
-    return true;
-  }
-
   slots::SlotId slot_;
   std::string node_;
   bool is_scanning_ = false;
@@ -130,6 +140,7 @@ class SlotCount final : public SlotScan {
     auto count = std::unique(hashes_.begin(), hashes_.end()) - hashes_.begin();
     resp::ReplyWriter(out, false).integer(count);
   }
+  void forget() override { hashes_.clear(); }
 
   std::vector<std::uint64_t> hashes_;  // 8 bytes a key, at most limits.slot_scan_keys of them.
 };
@@ -152,6 +163,10 @@ class SlotKeys final : public SlotScan {
           "ERR the keys together are larger than limits.merged_reply; ask for fewer");
     writer.array(keys_.size());
     for (const std::string& key : keys_) writer.bulk(key);
+  }
+  void forget() override {
+    keys_.clear();
+    bytes_ = 0;
   }
   bool is_too_large() { return bytes_ > session().table().limits.merged_reply; }
 

@@ -130,3 +130,33 @@ TEST_CASE("what reads a slot comes behind what its client has written before") {
   CHECK(client->read() == "*1\r\n" + bulk("foo"));
   CHECK(node.accepted == 2);
 }
+
+TEST_CASE("what reads a slot reads it at its new owner when it moves meanwhile") {
+  TestLoop loop;
+  WorkerRig rig(loop);
+  rig.install(kTwo);
+  auto& old_owner = rig.node("n2");
+  auto& new_owner = rig.node("n1");
+  // The old owner shows a page, and nothing behind it any more.
+  old_owner.on_command = [](const Command& request) -> std::optional<std::string> {
+    if (request[0] == "DBSIZE") return ":2\r\n";
+    if (request[0] != "SCAN") return std::nullopt;
+    return request[1] == "0" ? "*2\r\n$1\r\n7\r\n*1\r\n" + bulk("foo") : "";
+  };
+  scan_one_by_one(new_owner);
+  for (const char* key : {"b", "foo", "{foo}2"}) new_owner.keys[key] = "1";
+  auto client = rig.client_at("n1");
+  std::string expected;
+  SUBCASE("counted") {
+    client->send(request_of({"CLUSTER", "COUNTKEYSINSLOT", "12182"}));
+    expected = ":2\r\n";
+  }
+  SUBCASE("listed") {
+    client->send(request_of({"CLUSTER", "GETKEYSINSLOT", "12182", "9"}));
+    expected = "*2\r\n";
+  }
+  REQUIRE(rig.run_until([&] { return old_owner.count_of("SCAN") == 2; }));
+  rig.install({{"n1", "0-8191,12182"}, {"n2", "8192-12181,12183-16383"}});
+  old_owner.send_unasked("*2\r\n$1\r\n0\r\n*0\r\n");
+  CHECK(client->read().substr(0, 4) == expected);
+}
