@@ -89,6 +89,15 @@ struct Limits {
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
+struct Rebalance {
+  ByteCount bandwidth = 20'000'000;  // Bytes per second that a plan may move; 0: no limit.
+  Milliseconds pause{50};            // The longest pause of a group of slots.
+  // How long a source keeps its copies when the target has neither AOF, RDB nor a replica.
+  Milliseconds grace{10000};
+
+  friend bool operator==(const Rebalance&, const Rebalance&) = default;
+};
+
 enum class LogLevel { Debug, Info, Warn, Error };
 
 struct LogConfig {
@@ -107,6 +116,7 @@ struct Config {
   std::vector<NodeConfig> nodes;
   Limits limits;
   Timeouts timeouts;
+  Rebalance rebalance;
   LogConfig log;
 
   [[nodiscard]] bool has_endpoints() const {

@@ -163,6 +163,15 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
         "timeouts.drain",
         "At SIGTERM, or when a node leaves the map: for requests in flight to finish; 0: not at "
         "all."),
+    option<C, value::Rate, &C::rebalance, &Rebalance::bandwidth>(
+        "rebalance.bandwidth", "What a plan may move per second, unless it says otherwise."),
+    option<C, value::Duration, &C::rebalance, &Rebalance::pause>(
+        "rebalance.pause",
+        "The longest that clients of a group of slots may wait while it changes "
+        "hands, unless the plan says otherwise."),
+    option<C, value::DurationOrZero, &C::rebalance, &Rebalance::grace>(
+        "rebalance.grace",
+        "How long a source keeps its copies when the target has neither AOF, RDB nor a replica."),
     option<C, value::LogLevelName, &C::log, &LogConfig::level>(
         "log.level", "The least severe messages that are logged."),
     option<C, value::AbsolutePath, &C::log, &LogConfig::file>(

@@ -129,6 +129,25 @@ std::string print_size(ByteCount bytes) {
   return fmt::format("{}B", bytes);
 }
 
+Result<ByteCount> parse_rate(std::string_view text) {
+  constexpr std::string_view kPerSecond = "/s";
+  if (text == "unlimited") return ByteCount{0};
+  const auto size = text.ends_with(kPerSecond)
+                        ? parse_size(text.substr(0, text.size() - kPerSecond.size()))
+                        : parse_size("");
+  if (!size || *size == 0) {
+    return fail(
+        Errc::InvalidArgument,
+        fmt::format("{} is not a rate; write a size per second, such as 20MB/s, or unlimited",
+                    in_quotes(text)));
+  }
+  return size;
+}
+
+std::string print_rate(ByteCount bytes_per_second) {
+  return bytes_per_second == 0 ? "unlimited" : print_size(bytes_per_second) + "/s";
+}
+
 Result<Milliseconds> parse_duration(std::string_view text) {
   if (text == "0") return Milliseconds{0};
   const Quantity quantity = split_unit(text);

@@ -21,6 +21,10 @@ namespace conf {
 // The shortest exact text, powers of 10 first: 64000000 is "64MB", 65536 is "64KiB".
 [[nodiscard]] std::string print_size(ByteCount bytes);
 
+// A size per second, "20MB/s", or "unlimited", which is 0.
+[[nodiscard]] slots::Result<ByteCount> parse_rate(std::string_view text);
+[[nodiscard]] std::string print_rate(ByteCount bytes_per_second);
+
 // A number and ms, s, m or h; "0" alone needs no unit. Whole milliseconds, at most a year.
 [[nodiscard]] slots::Result<Milliseconds> parse_duration(std::string_view text);
 [[nodiscard]] std::string print_duration(Milliseconds duration);

@@ -142,6 +142,9 @@ Result<ByteCount> Size::parse(std::string_view text) {
 
 std::string Size::print(ByteCount bytes) { return print_size(bytes); }
 
+Result<ByteCount> Rate::parse(std::string_view text) { return parse_rate(text); }
+std::string Rate::print(ByteCount bytes_per_second) { return print_rate(bytes_per_second); }
+
 Result<ByteCount> SizeOrZero::parse(std::string_view text) { return parse_size(text); }
 
 Result<Milliseconds> Duration::parse(std::string_view text) {

@@ -12,6 +12,12 @@
 
 namespace conf::value {
 
+struct Rate {
+  static constexpr std::string_view kForm = "a rate such as 20MB/s, or unlimited";
+  static slots::Result<ByteCount> parse(std::string_view text);
+  static std::string print(ByteCount bytes_per_second);
+};
+
 struct Name {
   static constexpr std::string_view kForm = "a name: letters, digits and . _ -";
   static slots::Result<std::string> parse(std::string_view text);

@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "conf/drift.h"
 #include "conf/loader.h"
+#include "proxy/control/plan_reports.h"
 #include "proxy/log.h"
 #include "proxy/reload.h"
 #include "proxy/resp/command_table.h"
@@ -27,40 +27,6 @@ constexpr std::size_t kStrayNamesMax = 1000;
 std::string random_hex() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
-}
-
-slots::Result<slots::SlotMap> first_map(const conf::Config& config) {
-  std::vector<slots::Node> nodes;
-  bool lists_slots = false;
-  for (const conf::NodeConfig& node : config.nodes) {
-    nodes.push_back({node.name, node.weight});
-    lists_slots = lists_slots || node.slots.has_value();
-  }
-  if (!lists_slots) {
-    return slots::SlotMap::create(
-        nodes, slots::make_placement(config.placement)->place_slots(nodes, nullptr));
-  }
-  slots::SlotMap::Owners owners{};
-  for (std::size_t i = 0; i < config.nodes.size(); ++i) {
-    if (!config.nodes[i].slots) continue;
-    for (const slots::SlotRange& range : config.nodes[i].slots->ranges()) {
-      for (std::size_t slot = range.first; slot <= range.last; ++slot)
-        owners[slot] = static_cast<slots::NodeIndex>(i);
-    }
-  }
-  return slots::SlotMap::create(nodes, owners);
-}
-
-// A node that has left the file is where it was.
-void place_if_unknown(NodeRoute& node, const control::NodePlace& place) {
-  if (node.address != conf::Address{}) return;
-  auto address = conf::parse_address(place.address);
-  if (!address) return;
-  node.address = *address;
-  if (auto endpoint = conf::parse_address(place.endpoint)) node.endpoint = *endpoint;
-  if (auto announced = conf::parse_address(place.announced)) node.announced = *announced;
-  node.state = NodeState::Unverified;
-  node.reason.clear();
 }
 
 unsigned worker_count(const conf::Config& config) {
@@ -95,12 +61,16 @@ std::string connection_prefix(const conf::Config& config) {
 }  // namespace
 
 Proxy::Proxy(conf::Config config, std::string config_path)
-    : config_(std::make_shared<conf::Config>(std::move(config))),
+    : cluster_(std::make_shared<conf::Config>(std::move(config))),
       config_path_(std::move(config_path)),
       incarnation_(random_hex()),
-      scripts_(worker_count(*config_)) {
+      scripts_(worker_count(*cluster_.config())) {
   SP_ASSERT(uv_loop_init(&loop_) == 0);
   mailbox_.open(&loop_);
+  cluster_.deliver_to(
+      [this](std::shared_ptr<const RoutingTable> table, std::function<void()> applied) {
+        deliver(std::move(table), std::move(applied));
+      });
 }
 
 Proxy::~Proxy() {
@@ -109,6 +79,7 @@ Proxy::~Proxy() {
     for (auto& listeners : listeners_) {
       for (WorkerListener& listener : listeners) ::close(listener.descriptor);
     }
+    rebalancer_.reset();
     health_.reset();
     admin_.reset();
     uv_run(&loop_, UV_RUN_DEFAULT);
@@ -118,67 +89,25 @@ Proxy::~Proxy() {
 
 slots::Result<std::unique_ptr<Proxy>> Proxy::open(conf::Config config, std::string config_path) {
   std::unique_ptr<Proxy> proxy(new Proxy(std::move(config), std::move(config_path)));
-  for (auto step : {&Proxy::open_state, &Proxy::open_listeners, &Proxy::open_workers}) {
+  if (slots::Status opened = proxy->cluster_.open(); !opened)
+    return std::unexpected(opened.error());
+  for (auto step : {&Proxy::open_listeners, &Proxy::open_workers}) {
     if (slots::Status done = (proxy.get()->*step)(); !done) return std::unexpected(done.error());
   }
   return proxy;
 }
 
-slots::Status Proxy::open_state() {
-  auto store = control::StateStore::open(config_->state_dir);
-  if (!store) return std::unexpected(store.error());
-  store_ = std::move(*store);
-  if (!store_->state()) {
-    auto map = first_map(*config_);
-    if (!map) return std::unexpected(map.error());
-    if (auto written = store_->commit({config_->cluster, *map, {}, {}}); !written) return written;
-    first_start_ = true;
-  }
-  const control::ClusterState& state = *store_->state();
-  if (state.cluster != config_->cluster) {
-    return slots::fail(
-        slots::Errc::Conflict,
-        fmt::format("{} holds the state of cluster \"{}\", not of \"{}\"; name another state_dir",
-                    config_->state_dir, state.cluster, config_->cluster));
-  }
-  auto table = make_routing_table(*config_, std::make_shared<slots::SlotMap>(state.map), nullptr);
-  for (NodeRoute& node : table->nodes) {
-    if (auto known = state.places.find(node.name); known != state.places.end())
-      place_if_unknown(node, known->second);
-    if (auto known = state.identities.find(node.name); known != state.identities.end())
-      node.identity = known->second;
-    if (node.reason.empty()) node.reason = "has not been reached yet";
-  }
-  table->commands = resp::CommandTable::built_in();
-  make_cluster_replies(*table, nullptr);
-  table_ = std::move(table);
-  return record_places();
-}
-
-// Remembers where the nodes are, for the day that the file does not say it any more.
-slots::Status Proxy::record_places() {
-  control::ClusterState state = *store_->state();
-  auto before = state.places;
-  state.places.clear();
-  for (const NodeRoute& node : table_->nodes) {
-    if (node.address == conf::Address{}) continue;
-    state.places[node.name] = {node.address.text(), node.endpoint ? node.endpoint->text() : "",
-                               node.announced ? node.announced->text() : ""};
-  }
-  return state.places == before ? slots::Status{} : store_->commit(state);
-}
-
 // Every address is bound once without SO_REUSEPORT first, so that a second proxy is told instead of
 // sharing the port.
 slots::Status Proxy::open_listeners() {
-  listeners_.resize(worker_count(*config_));
+  listeners_.resize(worker_count(config()));
   auto add = [&](const conf::Address& address, const std::string& node) -> slots::Status {
     auto facts = [&] {
       auto made = std::make_shared<session::ListenerFacts>();
       made->is_redirect = !node.empty();
       made->node_name = node;
-      made->node =
-          made->is_redirect ? table_->map->find(node).value_or(slots::kNoNode) : slots::kNoNode;
+      made->node = made->is_redirect ? cluster_.table()->map->find(node).value_or(slots::kNoNode)
+                                     : slots::kNoNode;
       made->port = address.port;
       made->address = address.text();
       made->is_tcp = !address.is_unix();
@@ -198,10 +127,10 @@ slots::Status Proxy::open_listeners() {
     }
     return {};
   };
-  for (const conf::Address& address : config_->listen.forward) {
+  for (const conf::Address& address : config().listen.forward) {
     if (auto added = add(address, ""); !added) return added;
   }
-  for (const NodeRoute& node : table_->nodes) {
+  for (const NodeRoute& node : cluster_.table()->nodes) {
     if (!node.endpoint) continue;
     if (auto added = add(*node.endpoint, node.name); !added) return added;
   }
@@ -209,23 +138,21 @@ slots::Status Proxy::open_listeners() {
 }
 
 slots::Status Proxy::open_workers() {
-  auto admin = control::AdminServer::open(&loop_, config_->listen.admin,
-                                          config_->listen.admin_password, *this);
+  auto admin = control::AdminServer::open(&loop_, config().listen.admin,
+                                          config().listen.admin_password, *this);
   if (!admin) return std::unexpected(admin.error());
   admin_ = std::move(*admin);
   for (unsigned i = 0; i < listeners_.size(); ++i) {
     WorkerOptions options;
     options.index = i;
     options.count = static_cast<unsigned>(listeners_.size());
-    options.connection_name = connection_prefix(*config_) + incarnation_;
+    options.connection_name = connection_prefix(config()) + incarnation_;
     options.scripts = &scripts_;
     options.counts = &counts_;
-    workers_.push_back(std::make_unique<Worker>(options, table_, workers_));
+    workers_.push_back(std::make_unique<Worker>(options, cluster_.table(), workers_));
   }
   return {};
 }
-
-std::vector<std::string> Proxy::drift() const { return conf::drift(*config_, *table_->map); }
 
 // --- the control loop
 
@@ -256,17 +183,17 @@ void Proxy::start_control() {
       kTickMs);
 
   control::HealthOptions options;
-  options.cluster = config_->cluster;
-  options.client_name_prefix = connection_prefix(*config_);
+  options.cluster = config().cluster;
+  options.client_name_prefix = connection_prefix(config());
   options.incarnation = incarnation_;
-  options.connect = config_->timeouts.connect;
-  options.node_silent = config_->timeouts.node_silent;
+  options.connect = config().timeouts.connect;
+  options.node_silent = config().timeouts.node_silent;
   control::HealthCallbacks callbacks;
   callbacks.on_change = [this](const std::string& node, const control::NodeStatus& status) {
     on_health(node, status);
   };
   callbacks.on_identity = [this](const std::string& node, const std::string& value) {
-    on_identity(node, value);
+    cluster_.record_identity(node, value);
   };
   callbacks.on_warning = [](const std::string& node, const std::string& text) {
     spdlog::warn("node {}: {}", node, text);
@@ -274,17 +201,13 @@ void Proxy::start_control() {
   callbacks.first_round_done = [this] { start_workers(); };
   health_ =
       std::make_unique<control::HealthWatcher>(&loop_, std::move(options), std::move(callbacks));
+  rebalancer_ = std::make_unique<Rebalancer>(&loop_, cluster_,
+                                             Rebalancer::Host{[this] { return snapshot(); }},
+                                             connection_prefix(config()) + incarnation_);
   watch_nodes();
 }
 
-void Proxy::watch_nodes() {
-  std::vector<control::WatchedNode> nodes;
-  for (const NodeRoute& node : table_->nodes) {
-    if (node.address == conf::Address{}) continue;
-    nodes.push_back({node.name, node.address, node.username, node.password, node.identity});
-  }
-  health_->set_nodes(nodes);
-}
+void Proxy::watch_nodes() { health_->set_nodes(cluster_.watched_nodes()); }
 
 // Once every node has been looked at: up or not, clients are served from now on.
 void Proxy::start_workers() {
@@ -292,29 +215,38 @@ void Proxy::start_workers() {
   workers_started_ = true;
   for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i]->start(std::move(listeners_[i]));
   listeners_.clear();
-  publish([](RoutingTable&) {});
-  for (const std::string& line : drift()) spdlog::warn("drift: {}", line);
+  cluster_.publish([](RoutingTable&) {});
+  for (const std::string& line : cluster_.drift()) spdlog::warn("drift: {}", line);
   if (on_ready_) on_ready_();
-  if (first_start_) warn_of_strays();
+  if (cluster_.is_first_start()) warn_of_strays();
 }
 
-// The next snapshot, to every worker.
-void Proxy::publish(const std::function<void(RoutingTable&)>& change) {
-  auto next = std::make_shared<RoutingTable>(*table_);
-  next->version = table_->version + 1;
-  change(*next);
-  make_cluster_replies(*next, table_.get());
-  table_ = std::move(next);
-  if (!workers_started_) return;
-  for (const auto& worker : workers_) worker->install(table_, nullptr);
+// `applied` runs on this thread once the last worker has taken the table.
+void Proxy::deliver(std::shared_ptr<const RoutingTable> table, std::function<void()> applied) {
+  if (!workers_started_) {
+    if (applied) mailbox_.post(std::move(applied));
+    return;
+  }
+  auto waiting = std::make_shared<std::size_t>(workers_.size());
+  for (const auto& worker : workers_) {
+    if (!applied) {
+      worker->install(table, nullptr);
+      continue;
+    }
+    worker->install(table, [this, waiting, applied] {
+      mailbox_.post([waiting, applied] {
+        if (--*waiting == 0) applied();
+      });
+    });
+  }
 }
 
 void Proxy::on_health(const std::string& node, const control::NodeStatus& status) {
-  auto index = table_->map->find(node);
+  auto index = cluster_.table()->map->find(node);
   if (!index) return;
-  NodeState before = table_->nodes[*index].state;
+  NodeState before = cluster_.table()->nodes[*index].state;
   if (status.state == NodeState::Up) learn_commands(node);
-  publish([&](RoutingTable& table) {
+  cluster_.publish([&](RoutingTable& table) {
     NodeRoute& route = table.nodes[*index];
     route.state = status.state;
     route.reason = status.reason;
@@ -330,31 +262,16 @@ void Proxy::on_health(const std::string& node, const control::NodeStatus& status
   }
 }
 
-void Proxy::on_identity(const std::string& node, const std::string& identity) {
-  control::ClusterState state = *store_->state();
-  std::string& recorded = state.identities[node];
-  if (recorded == identity &&
-      table_->nodes[table_->map->find(node).value_or(0)].identity == identity)
-    return;
-  recorded = identity;
-  if (auto written = store_->commit(state); !written) {
-    spdlog::error("the identity of node {} can't be recorded: {}", node, written.error().message);
-  }
-  publish([&](RoutingTable& table) {
-    if (auto index = table.map->find(node)) table.nodes[*index].identity = identity;
-  });
-}
-
 void Proxy::learn_commands(const std::string& node) {
   auto reply = health_->command_reply(node);
   if (reply == nullptr ||
       std::find(learned_from_.begin(), learned_from_.end(), reply) != learned_from_.end())
     return;
   learned_from_.push_back(reply);
-  auto learned = resp::CommandTable::with_learned(*table_->commands, *reply);
+  auto learned = resp::CommandTable::with_learned(*cluster_.table()->commands, *reply);
   if (!learned) return spdlog::warn("node {}: {}", node, learned.error().message);
   auto shared = *learned;
-  publish([&](RoutingTable& table) { table.commands = shared; });
+  cluster_.publish([&](RoutingTable& table) { table.commands = shared; });
 }
 
 void Proxy::tick() {
@@ -426,26 +343,33 @@ void Proxy::count_strays(
       done(std::move(counts));
     });
   };
-  stray_count_ =
-      std::make_unique<StrayCount>(&loop_, table_, connection_prefix(*config_) + incarnation_,
-                                   sample_only, names_max, std::move(ended));
+  stray_count_ = std::make_unique<StrayCount>(&loop_, cluster_.table(),
+                                              connection_prefix(config()) + incarnation_,
+                                              sample_only, names_max, std::move(ended));
 }
 
 // --- admin
 
 control::AdminSnapshot Proxy::snapshot() {
   control::AdminSnapshot snapshot;
-  snapshot.table = table_;
-  for (const NodeRoute& node : table_->nodes) snapshot.nodes.push_back(health_->status(node.name));
+  snapshot.table = cluster_.table();
+  for (const NodeRoute& node : cluster_.table()->nodes)
+    snapshot.nodes.push_back(health_->status(node.name));
   for (const auto& worker : workers_) snapshot.workers.push_back(facts_of(worker->stats()));
   snapshot.ops_per_second = ops_per_second_;
   snapshot.uptime = std::chrono::duration_cast<std::chrono::seconds>(
       std::chrono::steady_clock::now() - started_at_);
   snapshot.config_path = config_path_;
-  snapshot.config = config_;
-  snapshot.drift = drift();
+  snapshot.config = cluster_.config();
+  snapshot.drift = cluster_.drift();
+  snapshot.plans = control::open_plans(cluster_.state());
   snapshot.is_draining = is_draining_;
   return snapshot;
+}
+
+void Proxy::plan(const std::vector<std::string>& words, const control::AdminPeer& peer,
+                 std::function<void(slots::Result<std::string>)> done) {
+  rebalancer_->plan(words, peer, std::move(done));
 }
 
 void Proxy::reload(std::function<void(slots::Result<std::vector<std::string>>)> done) {
@@ -457,20 +381,15 @@ void Proxy::reload(std::function<void(slots::Result<std::vector<std::string>>)> 
   if (!loaded)
     return done(
         slots::fail(slots::Errc::InvalidArgument, loaded.error().text() + "\nnothing was changed"));
-  Reload change = plan_reload(*config_, *loaded, *table_->map);
-  config_ = std::make_shared<conf::Config>(change.config);
-  set_log_level(config_->log.level);
-  health_->set_timeouts(config_->timeouts.connect, config_->timeouts.node_silent);
-  admin_->set_password(config_->listen.admin_password);
-  publish([&](RoutingTable& table) {
-    auto next = make_routing_table(*config_, table.map, &table);
-    next->version = table.version;
-    next->commands = table.commands;
-    next->redis_version = table.redis_version;
-    table = *next;
-  });
+  Reload change = plan_reload(config(), *loaded, *cluster_.table()->map);
+  const std::shared_ptr<const conf::Config> before = cluster_.config();
+  cluster_.set_config(std::make_shared<conf::Config>(change.config));
+  set_log_level(config().log.level);
+  health_->set_timeouts(config().timeouts.connect, config().timeouts.node_silent);
+  admin_->set_password(config().listen.admin_password);
   watch_nodes();
-  if (auto recorded = record_places(); !recorded) spdlog::error("{}", recorded.error().message);
+  if (std::string note = rebalancer_->propose_drift(*before); !note.empty())
+    change.notes.push_back(std::move(note));
   for (const std::string& note : change.notes) spdlog::info("reload: {}", note);
   done(change.notes);
 }
@@ -491,9 +410,9 @@ void Proxy::begin_drain() {
   is_draining_ = true;
   if (!workers_started_) return end();
   spdlog::info("draining: no new clients; those there end at a reply boundary, within {} ms",
-               config_->timeouts.drain.count());
+               config().timeouts.drain.count());
   drain_timer_ = std::make_unique<net::LoopTimer>(&loop_);
-  drain_timer_->start(config_->timeouts.drain, [this] { end(); });
+  drain_timer_->start(config().timeouts.drain, [this] { end(); });
   draining_workers_ = workers_.size();
   for (const auto& worker : workers_) {
     worker->drain([this] {
@@ -515,6 +434,7 @@ void Proxy::end() {
   }
   drain_timer_.reset();
   stray_count_.reset();
+  rebalancer_.reset();
   health_.reset();
   admin_.reset();
   for (uv_signal_t& handle : signals_) uv_close(reinterpret_cast<uv_handle_t*>(&handle), nullptr);

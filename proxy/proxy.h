@@ -17,11 +17,12 @@
 #include <vector>
 
 #include "conf/config.h"
+#include "proxy/cluster.h"
 #include "proxy/control/admin_port.h"
 #include "proxy/control/admin_server.h"
 #include "proxy/control/health_watcher.h"
-#include "proxy/control/state_store.h"
 #include "proxy/net/mailbox.h"
+#include "proxy/rebalancer.h"
 #include "proxy/session/script_cache.h"
 #include "proxy/stray_count.h"
 #include "proxy/worker.h"
@@ -37,23 +38,19 @@ class Proxy final : private control::AdminPort {
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
 
-  [[nodiscard]] slots::Epoch epoch() const { return table_->map->epoch(); }
-  [[nodiscard]] std::vector<std::string> drift() const;
+  [[nodiscard]] slots::Epoch epoch() const { return cluster_.table()->map->epoch(); }
   int run(std::function<void()> on_ready);
 
  private:
   explicit Proxy(conf::Config config, std::string config_path);
 
-  slots::Status open_state();
-  slots::Status record_places();
   slots::Status open_listeners();
   slots::Status open_workers();
 
   void start_control();
   void start_workers();
-  void publish(const std::function<void(RoutingTable&)>& change);
+  void deliver(std::shared_ptr<const RoutingTable> table, std::function<void()> applied);
   void on_health(const std::string& node, const control::NodeStatus& status);
-  void on_identity(const std::string& node, const std::string& identity);
   void learn_commands(const std::string& node);
   void watch_nodes();
   void warn_of_strays();
@@ -71,21 +68,22 @@ class Proxy final : private control::AdminPort {
       std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done) override;
   void count_strays(bool sample_only, std::size_t names_max,
                     std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done);
+  void plan(const std::vector<std::string>& words, const control::AdminPeer& peer,
+            std::function<void(slots::Result<std::string>)> done) override;
   [[nodiscard]] std::uint64_t sum_of(Counter WorkerStats::* counter) const;
+  [[nodiscard]] const conf::Config& config() const { return *cluster_.config(); }
 
-  std::shared_ptr<const conf::Config> config_;
+  Cluster cluster_;
   std::string config_path_;
   std::string incarnation_;  // Of this process; in the names of its connections to nodes.
   uv_loop_t loop_{};
   net::Mailbox mailbox_;
   uv_timer_t ticker_{};
   uv_signal_t signals_[3]{};
-  std::unique_ptr<control::StateStore> store_;
-  bool first_start_ = false;
-  std::shared_ptr<const RoutingTable> table_;
   std::unique_ptr<control::HealthWatcher> health_;
   std::unique_ptr<control::AdminServer> admin_;
   std::unique_ptr<StrayCount> stray_count_;
+  std::unique_ptr<Rebalancer> rebalancer_;
   std::vector<std::shared_ptr<const std::string>> learned_from_;
   session::ScriptCache scripts_;
   session::SessionCounts counts_;

@@ -62,6 +62,7 @@ Reload plan_reload(const conf::Config& now, const conf::Config& wanted, const sl
   };
   applied(!same_limits(now.limits, wanted.limits), "limits");
   applied(!same_timeouts(now.timeouts, wanted.timeouts), "timeouts");
+  applied(now.rebalance != wanted.rebalance, "rebalance");
   applied(now.log.level != wanted.log.level, "log.level");
   applied(now.listen.password != wanted.listen.password, "listen.password");
   applied(now.listen.admin_password != wanted.listen.admin_password, "listen.admin_password");

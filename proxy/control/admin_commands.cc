@@ -69,10 +69,11 @@ std::string verb_of(const std::string& word) {
   return verb;
 }
 
-void AdminCommands::run(const Words& words, const AdminPeer&, Done done) {
+void AdminCommands::run(const Words& words, const AdminPeer& peer, Done done) {
   const std::string verb = verb_of(words.front());
   if (verb == "EXPLAIN") return done(explain(port_.snapshot(), words));
   if (verb == "STRAYS") return count_strays(words, std::move(done));
+  if (verb == "PLAN") return plan(words, peer, std::move(done));
   if (words.size() > 1 && (verb == "PING" || verb == "RELOAD")) return done(usage(verb));
   if (verb == "PING") return done(AdminReply::simple("PONG"));
   if (verb == "RELOAD") return reload(std::move(done));
@@ -102,6 +103,13 @@ void AdminCommands::reload(Done done) {
         }
         done(error_of(error));
       });
+}
+
+void AdminCommands::plan(const Words& words, const AdminPeer& peer, Done done) {
+  port_.plan(words, peer, [life = life_, done = std::move(done)](slots::Result<std::string> json) {
+    if (!*life) return;
+    done(json ? AdminReply::body(*std::move(json)) : error_of(json.error()));
+  });
 }
 
 void AdminCommands::count_strays(const Words& words, Done done) {

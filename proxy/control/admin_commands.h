@@ -5,8 +5,6 @@
 // Limits:  one reload and one count of strays at a time; a second one is refused.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,15 +15,6 @@
 #include "slots/result.h"
 
 namespace proxy::control {
-
-// Who asks. The process is known for Unix sockets only.
-struct AdminPeer {
-  bool is_unix = false;
-  pid_t pid = -1;
-  uid_t uid = static_cast<uid_t>(-1);
-  gid_t gid = static_cast<gid_t>(-1);
-  std::string address = {};  // TCP: "127.0.0.1:50000".
-};
 
 struct AdminReply {
   enum class Kind : std::uint8_t { Simple, Body, Error };
@@ -55,6 +44,7 @@ class AdminCommands {
  private:
   void reload(Done done);
   void count_strays(const Words& words, Done done);
+  void plan(const Words& words, const AdminPeer& peer, Done done);
 
   AdminPort& port_;
   bool is_reloading_ = false;

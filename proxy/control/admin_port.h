@@ -5,6 +5,8 @@
 //          inside the call; it is called exactly once, or never when the proxy ends first.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -21,6 +23,20 @@
 
 namespace proxy::control {
 
+// Who asks. The process is known for Unix sockets only.
+struct AdminPeer {
+  bool is_unix = false;
+  pid_t pid = -1;
+  uid_t uid = static_cast<uid_t>(-1);
+  gid_t gid = static_cast<gid_t>(-1);
+  std::string address = {};  // TCP: "127.0.0.1:50000".
+
+  [[nodiscard]] std::string text() const {
+    if (!is_unix) return address;
+    return "uid " + std::to_string(uid) + ", pid " + std::to_string(pid);
+  }
+};
+
 // A worker's figures since the start; `clients` are those of now.
 struct WorkerFacts {
   std::uint64_t clients = 0;
@@ -29,6 +45,14 @@ struct WorkerFacts {
   std::uint64_t bytes_in = 0;                          // From clients.
   std::uint64_t bytes_out = 0;                         // To clients.
   std::map<std::string, std::uint64_t> counters = {};  // Whatever else it counts, by name.
+};
+
+// A plan that has not ended, for STATUS.
+struct OpenPlan {
+  std::uint64_t id = 0;
+  std::string state;  // "proposed", "running", ...
+  std::string purpose;
+  std::string reason;  // Why it is in that state; may be empty.
 };
 
 struct AdminSnapshot {
@@ -40,6 +64,7 @@ struct AdminSnapshot {
   std::string config_path = {};
   std::shared_ptr<const conf::Config> config = {};  // As loaded last. Not null.
   std::vector<std::string> drift = {};              // As conf::drift() says it.
+  std::vector<OpenPlan> plans = {};
   bool is_draining = false;
   std::chrono::steady_clock::time_point taken_at = std::chrono::steady_clock::now();
 };
@@ -65,6 +90,10 @@ class AdminPort {
   // Called only when no other count is under way.
   virtual void count_strays(
       bool list, std::function<void(slots::Result<std::vector<NodeStrayCount>>)> done) = 0;
+
+  // PLAN and the words behind it; the answer is a report of admin/plan_api.h as JSON.
+  virtual void plan(const std::vector<std::string>& words, const AdminPeer& peer,
+                    std::function<void(slots::Result<std::string>)> done) = 0;
 };
 
 }  // namespace proxy::control

@@ -101,6 +101,8 @@ admin::StatusReport status_report(const AdminSnapshot& snapshot) {
                              .config_path = snapshot.config_path,
                              .drift = snapshot.drift,
                              .nodes = node_reports(snapshot)};
+  for (const OpenPlan& plan : snapshot.plans)
+    report.plans.push_back({plan.id, plan.state, plan.purpose, plan.reason});
   for (const WorkerFacts& worker : snapshot.workers) {
     report.workers.push_back({worker.clients, worker.commands, worker.errors, worker.counters});
     report.clients += worker.clients;

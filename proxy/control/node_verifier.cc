@@ -55,6 +55,7 @@ void take_fact(NodeFacts& facts, std::string_view name, std::string_view value) 
   if (name == "cluster_enabled") facts.cluster_enabled = value == "1";
   if (name == "loading") facts.loading = value == "1";
   if (name == "used_memory") facts.used_memory = number_of(value);
+  if (name == "used_memory_dataset") facts.dataset = number_of(value);
   if (name == "maxmemory") facts.maxmemory = number_of(value);
   if (name == "maxmemory_policy") facts.maxmemory_policy = value;
   if (name == "instantaneous_ops_per_sec") facts.ops_per_second = number_of(value);

@@ -33,6 +33,7 @@ struct NodeFacts {
   bool cluster_enabled = false;
   bool loading = false;
   std::uint64_t used_memory = 0;  // Bytes.
+  std::uint64_t dataset = 0;      // Bytes of it that are data.
   std::uint64_t maxmemory = 0;    // Bytes; 0: no limit.
   std::string maxmemory_policy;
   std::uint64_t keys = 0;  // Of database 0, the proxy's own included.

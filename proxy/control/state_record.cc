@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <bit>
-#include <concepts>
 #include <utility>
 #include <vector>
 
 #include "conf/units.h"
 #include "conf/writer.h"
+#include "proxy/control/record_bytes.h"
 
 namespace proxy::control {
 namespace {
@@ -22,7 +21,8 @@ constexpr std::string_view kMagic = "SPJ1";
 constexpr std::size_t kHeaderBytes = 16;
 constexpr char kMark = '\n';
 constexpr std::uint32_t kPayloadBytesMax = 16U << 20;
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;
+constexpr std::uint8_t kVersionWithoutPlans = 1;
 constexpr std::uint8_t kKindState = 1;
 
 constexpr std::array<std::uint32_t, 256> make_crc_table() {
@@ -36,18 +36,6 @@ constexpr std::array<std::uint32_t, 256> make_crc_table() {
   return table;
 }
 constexpr std::array<std::uint32_t, 256> kCrcTable = make_crc_table();
-
-template <std::unsigned_integral T>
-void put(std::string& out, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) {
-    out.push_back(static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * i) & 0xFFU));
-  }
-}
-
-void put_text(std::string& out, std::string_view text) {
-  put(out, static_cast<std::uint32_t>(text.size()));
-  out += text;
-}
 
 struct Run {
   slots::SlotId first = 0;
@@ -77,7 +65,7 @@ std::string encode_payload(const ClusterState& state) {
   put(out, static_cast<std::uint32_t>(state.map.nodes().size()));
   for (const slots::Node& node : state.map.nodes()) {
     put_text(out, node.name);
-    put(out, std::bit_cast<std::uint64_t>(node.weight));
+    put_double(out, node.weight);
   }
   const std::vector<Run> runs = runs_of(state.map);
   put(out, static_cast<std::uint32_t>(runs.size()));
@@ -98,42 +86,13 @@ std::string encode_payload(const ClusterState& state) {
     put_text(out, place.endpoint);
     put_text(out, place.announced);
   }
+  put(out, state.next_plan);
+  put(out, static_cast<std::uint32_t>(state.plans.size()));
+  for (const auto& [id, plan] : state.plans) put_plan(out, plan);
+  put(out, static_cast<std::uint32_t>(state.kept.size()));
+  for (const KeptSlots& kept : state.kept) put_kept(out, kept);
   return out;
 }
-
-// Takes values off the front of bytes. Once they have run out every further value is zero, and
-// `failed` stays true.
-class Decoder {
- public:
-  explicit Decoder(std::string_view bytes) : rest_(bytes) {}
-
-  template <std::unsigned_integral T>
-  T take() {
-    const std::string_view bytes = take_bytes(sizeof(T));
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < bytes.size(); ++i) {
-      value |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
-    }
-    return static_cast<T>(value);
-  }
-  std::string take_text() { return std::string(take_bytes(take<std::uint32_t>())); }
-  [[nodiscard]] bool failed() const { return failed_; }
-  [[nodiscard]] bool is_at_end() const { return rest_.empty() && !failed_; }
-
- private:
-  std::string_view take_bytes(std::size_t count) {
-    if (failed_ || count > rest_.size()) {
-      failed_ = true;
-      return {};
-    }
-    const std::string_view bytes = rest_.substr(0, count);
-    rest_.remove_prefix(count);
-    return bytes;
-  }
-
-  std::string_view rest_;
-  bool failed_ = false;
-};
 
 std::unexpected<slots::Error> corrupt(std::string message) {
   return fail(Errc::Corrupt, std::move(message));
@@ -145,7 +104,7 @@ std::vector<slots::Node> take_nodes(Decoder& decoder) {
   // Ends when the bytes do, whatever the count says.
   for (std::uint32_t i = 0; i < count && !decoder.failed(); ++i) {
     std::string name = decoder.take_text();
-    nodes.push_back({std::move(name), std::bit_cast<double>(decoder.take<std::uint64_t>())});
+    nodes.push_back({std::move(name), decoder.take_double()});
   }
   return nodes;
 }
@@ -200,11 +159,28 @@ Result<std::map<std::string, NodePlace>> take_places(Decoder& decoder) {
   return places;
 }
 
+slots::Status take_plans(Decoder& decoder, ClusterState& state) {
+  state.next_plan = decoder.take<std::uint64_t>();
+  const auto plans = decoder.take<std::uint32_t>();
+  for (std::uint32_t i = 0; i < plans; ++i) {
+    PlanRecord plan = take_plan(decoder);
+    const slots::PlanId id = plan.plan.content.id;
+    const bool is_after = state.plans.empty() || state.plans.rbegin()->first < id;
+    if (decoder.failed() || !is_after || id >= state.next_plan)
+      return corrupt("its plans are not in order");
+    state.plans.emplace_hint(state.plans.end(), id, std::move(plan));
+  }
+  const auto kept = decoder.take<std::uint32_t>();
+  for (std::uint32_t i = 0; i < kept && !decoder.failed(); ++i)
+    state.kept.push_back(take_kept(decoder));
+  return {};
+}
+
 Result<ClusterState> decode_payload(std::string_view payload) {
   Decoder decoder(payload);
   const auto version = decoder.take<std::uint8_t>();
   const auto kind = decoder.take<std::uint8_t>();
-  if (!decoder.failed() && version != kVersion) {
+  if (!decoder.failed() && version != kVersion && version != kVersionWithoutPlans) {
     return corrupt(fmt::format(
         "it has format version {}, this program knows {}; was it written by a newer one?", version,
         kVersion));
@@ -220,11 +196,16 @@ Result<ClusterState> decode_payload(std::string_view payload) {
   if (!identities) return std::unexpected(std::move(identities).error());
   auto places = take_places(decoder);
   if (!places) return std::unexpected(std::move(places).error());
-  if (!decoder.is_at_end()) return corrupt("it does not end where it should");
   auto map = slots::SlotMap::create(std::move(nodes), *owners, epoch);
   if (!map) return corrupt(map.error().message);
-  return ClusterState{std::move(cluster), *std::move(map), *std::move(identities),
-                      *std::move(places)};
+  ClusterState state{std::move(cluster), *std::move(map), *std::move(identities),
+                     *std::move(places)};
+  if (version != kVersionWithoutPlans) {
+    if (slots::Status taken = take_plans(decoder, state); !taken)
+      return std::unexpected(std::move(taken).error());
+  }
+  if (!decoder.is_at_end()) return corrupt("it does not end where it should");
+  return state;
 }
 
 // The header of a record, its checksum right.

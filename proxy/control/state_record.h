@@ -4,7 +4,7 @@
 // whole state, so that the last one alone counts. Integers are little-endian.
 //
 //   header   magic "SPJ1" · u32 payload bytes · u32 CRC32C of those 8 bytes · u32 CRC32C of the
-//   payload payload  u8 version (1) · u8 kind (1: state) · body mark     one byte 0x0A
+//   payload payload  u8 version (2) · u8 kind (1: state) · body mark     one byte 0x0A
 //
 //   body     u64 epoch · text cluster
 //            u32 nodes · for each: text name, u64 weight (bits of the double)
@@ -12,7 +12,11 @@
 //            of 0-16383) u32 identities · for each: text node name, text identity  (ascending by
 //            name) u32 places · for each: text node name, text address, text endpoint, text
 //            announced (ascending by name)
+//            u64 id of the next plan · u32 plans · each as plan_record.h says (ascending by id)
+//            u32 kept · each as plan_record.h says
 //   text     u32 bytes · the bytes
+//
+// Version 1, which is read too, ends before the next plan's id.
 //
 // Why two checksums: a length that can't be trusted would make a damaged record look like the end
 // of the journal, and what follows it would be lost in silence. Why the mark: after a crash some
@@ -25,7 +29,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "proxy/control/plan_record.h"
 #include "slots/result.h"
 #include "slots/slot_map.h"
 
@@ -47,6 +53,11 @@ struct ClusterState {
   // Where nodes were when the configuration last named them: a node that owns slots has to be
   // served after it left the file, until a plan has drained it. Passwords are not kept.
   std::map<std::string, NodePlace> places = {};
+  slots::PlanId next_plan = 1;
+  std::map<slots::PlanId, PlanRecord> plans = {};  // Those not ended, and the last that ended.
+  // One for each commit. What a plan is about to do follows from these and the
+  // map: slots that its source owns are still to be moved, kept ones to be collected.
+  std::vector<KeptSlots> kept = {};
 };
 
 // The same state always gives the same bytes.

@@ -10,6 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
 namespace proxy::control {
@@ -24,6 +26,7 @@ using slots::Status;
 constexpr std::string_view kLock = "lock";
 constexpr std::string_view kJournal = "journal";
 constexpr std::string_view kMapFile = "map.yaml";
+constexpr std::string_view kPlansDir = "plans";
 constexpr std::size_t kReadBytesMax = 1ULL << 30;
 
 std::string in_words(int error) {
@@ -42,6 +45,12 @@ Result<std::string> read_bytes(int fd) {
     bytes.append(block.data(), static_cast<std::size_t>(got));
     if (bytes.size() > kReadBytesMax) return fail(Errc::LimitExceeded, "it is larger than 1 GiB");
   }
+}
+
+// "" when it can't be read.
+std::string text_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 }  // namespace
@@ -154,7 +163,7 @@ Status StateStore::cut_journal(std::size_t whole_bytes, std::size_t all_bytes) {
   return {};
 }
 
-Status StateStore::commit(const ClusterState& state) {
+Status StateStore::commit(const ClusterState& state, People people) {
   if (!poison_.empty()) {
     return fail(
         Errc::Io,
@@ -178,7 +187,7 @@ Status StateStore::commit(const ClusterState& state) {
   state_ = state;
   ++records_;
   journal_bytes_ += record.size();
-  keep_house();
+  if (people == People::WriteNow) keep_house();
   return {};
 }
 
@@ -194,6 +203,7 @@ void StateStore::keep_house() {
   housekeeping_problem_.clear();
   if (!state_) return;
   Status status = write_map_file();
+  if (status) status = write_plan_files();
   if (status && (records_ > kJournalRecordsMax || journal_bytes_ > kJournalBytesMax) &&
       records_ > 1) {
     status = compact_journal();
@@ -202,9 +212,26 @@ void StateStore::keep_house() {
 }
 
 Status StateStore::write_map_file() {
-  bool is_replaced = false;
-  if (auto file = replace_file(kMapFile, state_yaml(*state_), is_replaced); !file) {
-    return std::unexpected(std::move(file).error());
+  std::string text = state_yaml(*state_);
+  if (text == map_text_) return {};
+  if (Status status = replace_file(kMapFile, text); !status) return status;
+  map_text_ = std::move(text);
+  return {};
+}
+
+// A file stays when the state has forgotten its plan.
+Status StateStore::write_plan_files() {
+  std::erase_if(plan_texts_,
+                [&](const auto& known) { return !state_->plans.contains(known.first); });
+  for (const auto& [id, plan] : state_->plans) {
+    std::string text = plan_yaml(plan);
+    std::string& written = plan_texts_[id];
+    const std::string name = fmt::format("{}/{:04}.yaml", kPlansDir, id);
+    if (written.empty()) written = text_of_file(path(name));
+    if (text == written) continue;
+    ::mkdir(path(kPlansDir).c_str(), 0700);  // What is in the way shows in the file.
+    if (Status status = replace_file(name, text); !status) return status;
+    written = std::move(text);
   }
   return {};
 }
@@ -242,6 +269,12 @@ Result<StateStore::Fd> StateStore::replace_file(std::string_view name, std::stri
   is_replaced = true;
   if (const Status status = sync(dir_fd_.get()); !status) return failed(status.error().message);
   return file;
+}
+
+Status StateStore::replace_file(std::string_view name, std::string_view bytes) {
+  bool is_replaced = false;
+  auto file = replace_file(name, bytes, is_replaced);
+  return file ? Status{} : std::unexpected(std::move(file).error());
 }
 
 Status StateStore::write_all(int fd, std::string_view bytes) {

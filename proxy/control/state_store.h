@@ -3,7 +3,7 @@
 //
 //   lock       held (flock) by the proxy that serves from this folder; holds its process id
 //   journal    the truth: records of state_record.h, each on disk before commit() returns
-//   map.yaml   the same for people, rewritten after each change
+//   map.yaml, plans/NNNN.yaml   the same for people, rewritten after each change
 //
 // Thread:  the control thread only; every call may block on the disk.
 // Owns:    its file descriptors, the lock among them, until destroyed.
@@ -17,7 +17,9 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,13 +60,17 @@ class StateStore {
 
   // On success the state is on disk. Errors: Conflict (nothing was written) for a lower epoch or
   // another cluster; Io when the disk failed: the state may or may not be there after the next
-  // open().
-  [[nodiscard]] slots::Status commit(const ClusterState& state);
+  // open(). What is for people is written too, unless somebody waits for the commit: then the
+  // caller owes a call of keep_house().
+  enum class People : std::uint8_t { WriteNow, WriteLater };
+  [[nodiscard]] slots::Status commit(const ClusterState& state, People people = People::WriteNow);
+  // Brings the files for people up to date, and makes the journal shorter if it is too long.
+  void keep_house();
 
   // Bytes of an unfinished record that open() cut off; 0 unless the last run ended in the middle of
   // a commit().
   [[nodiscard]] std::size_t cut_bytes() const { return cut_bytes_; }
-  // Why map.yaml is older than the journal, or the journal not made shorter; empty when all is
+  // Why map.yaml or a plan's file is older than the journal, or the journal not made shorter; empty when all is
   // well. Tried again at every commit().
   [[nodiscard]] const std::string& housekeeping_problem() const { return housekeeping_problem_; }
 
@@ -98,14 +104,15 @@ class StateStore {
     return dir_ + "/" + std::string(name);
   }
   slots::Status poison(slots::Error error);
-  void keep_house();
   slots::Status write_map_file();
+  slots::Status write_plan_files();
   slots::Status compact_journal();
   slots::Status write_all(int fd, std::string_view bytes);
   slots::Status sync(int fd);
   // Puts a file in place of `name` such that a crash leaves the old one or the new one. The new
   // one, open for appending.
   slots::Result<Fd> replace_file(std::string_view name, std::string_view bytes, bool& is_replaced);
+  slots::Status replace_file(std::string_view name, std::string_view bytes);
 
   std::string dir_;
   DiskCalls calls_;
@@ -113,6 +120,8 @@ class StateStore {
   Fd lock_fd_;
   Fd journal_fd_;
   std::optional<ClusterState> state_;
+  std::string map_text_;                             // What map.yaml says; empty: not known.
+  std::map<slots::PlanId, std::string> plan_texts_;  // Likewise; of the plans in the state.
   std::size_t records_ = 0;
   std::size_t journal_bytes_ = 0;
   std::size_t cut_bytes_ = 0;

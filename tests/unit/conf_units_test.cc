@@ -67,3 +67,14 @@ TEST_CASE("what is printed reads back to the same value") {
     CHECK(conf::parse_weight(conf::print_weight(weight)).value() == weight);
   }
 }
+
+TEST_CASE("a rate is a size per second, or unlimited") {
+  CHECK(conf::parse_rate("20MB/s").value() == 20'000'000);
+  CHECK(conf::parse_rate("unlimited").value() == 0);
+  for (const std::uint64_t rate : {0ULL, 1ULL, 500'000ULL, 1ULL << 20})
+    CHECK(conf::parse_rate(conf::print_rate(rate)).value() == rate);
+  for (const char* text : {"", "20MB", "0MB/s", "MB/s", "20 apples/s", "-1MB/s"}) {
+    CAPTURE(text);
+    CHECK_FALSE(conf::parse_rate(text).has_value());
+  }
+}

@@ -56,6 +56,15 @@ class FakePort final : public AdminPort {
     counts.push_back(std::move(done));
   }
 
+  void plan(const std::vector<std::string>& words, const AdminPeer& peer,
+            std::function<void(slots::Result<std::string>)> done) override {
+    plan_words = words;
+    plan_peer = peer.text();
+    done(R"({"id":1})");
+  }
+
+  std::vector<std::string> plan_words;
+  std::string plan_peer;
   std::vector<std::function<void(slots::Result<std::vector<std::string>>)>> reloads;
   std::vector<std::function<void(slots::Result<std::vector<NodeStrayCount>>)>> counts;
   bool is_list = false;
@@ -448,6 +457,16 @@ TEST_CASE("verbs that take no arguments say so") {
   CHECK(has(peer.ask("EXPLAIN\r\n"), "KEY..."));
   CHECK(has(peer.ask("EXPLAIN --command\r\n"), "KEY..."));
   CHECK(f.port.reloads.empty());
+}
+
+TEST_CASE("PLAN hands its words on, with who is connected") {
+  Fixture f;
+  f.start();
+  AdminPeerSocket peer(f.loop, f.address);
+  CHECK(has(peer.ask("plan show 1\r\n"), R"({"id":1})"));
+  CHECK(f.port.plan_words == std::vector<std::string>{"plan", "show", "1"});
+  CHECK(f.port.plan_peer ==
+        "uid " + std::to_string(::getuid()) + ", pid " + std::to_string(::getpid()));
 }
 
 TEST_CASE("HELP names every verb") {

@@ -124,6 +124,35 @@ TEST_CASE("map.yaml follows the journal, not the other way round") {
   CHECK(read(dir.path / "map.yaml") == text);
 }
 
+TEST_CASE("a plan has a file for people, which stays when the plan is forgotten") {
+  const TempDir dir;
+  const auto store = opened(dir.path);
+  ClusterState state = state_at(7);
+  proxy::control::PlanRecord plan;
+  plan.plan.content.id = 12;
+  plan.plan.content.purpose = "add inv-tar";
+  plan.plan.content.moves = {{{0, 99}, "inv-bcn", "inv-tar"}};
+  state.plans[12] = plan;
+  state.next_plan = 13;
+  REQUIRE(store->commit(state).has_value());
+  const fs::path file = dir.path / "plans" / "0012.yaml";
+  contains(read(file), "plan: 12\nstate: proposed\npurpose: \"add inv-tar\"\n");
+  contains(read(file), "moves:\n  - {slots: 0-99, from: inv-bcn, to: inv-tar}\n");
+  state.plans.clear();
+  REQUIRE(store->commit(state).has_value());
+  CHECK(fs::exists(file));
+}
+
+TEST_CASE("what is for people can be written later, when nobody waits") {
+  const TempDir dir;
+  const auto store = opened(dir.path);
+  REQUIRE(store->commit(state_at(1)).has_value());
+  REQUIRE(store->commit(state_at(2), StateStore::People::WriteLater).has_value());
+  contains(read(dir.path / "map.yaml"), "epoch: 1\n");
+  store->keep_house();
+  contains(read(dir.path / "map.yaml"), "epoch: 2\n");
+}
+
 TEST_CASE("a folder serves one proxy at a time") {
   const TempDir dir;
   auto first = opened(dir.path);

@@ -1,0 +1,346 @@
+#include "proxy/control/plan_desk.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "proxy/control/plan_reports.h"
+
+namespace proxy::control {
+
+namespace {
+
+constexpr std::chrono::seconds kChecksAge{2};
+
+std::uint64_t now_ms() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+}
+
+admin::HelpReport plan_help() {
+  admin::HelpReport report;
+  for (const admin::VerbHelp& verb : admin::kPlanVerbs) {
+    report.verbs.push_back(
+        {std::string(verb.verb), std::string(verb.arguments), std::string(verb.help)});
+  }
+  return report;
+}
+
+std::map<std::string, NodeFacts> facts_of(const AdminSnapshot& snapshot) {
+  std::map<std::string, NodeFacts> facts;
+  for (std::size_t i = 0; i < snapshot.table->nodes.size() && i < snapshot.nodes.size(); ++i) {
+    if (snapshot.nodes[i].state == NodeState::Up)
+      facts[snapshot.table->nodes[i].name] = snapshot.nodes[i].facts;
+  }
+  return facts;
+}
+
+// What a slot of a node weighs, all of them alike.
+double load_of(const NodeFacts& facts, slots::Measure measure, std::size_t slots) {
+  if (slots == 0) return 0;
+  const auto share = static_cast<double>(slots);
+  switch (measure) {
+    case slots::Measure::Slots:
+      return 1;
+    case slots::Measure::Keys:
+      return static_cast<double>(facts.keys) / share;
+    case slots::Measure::Bytes:
+      return static_cast<double>(facts.dataset) / share;
+    case slots::Measure::Operations:
+      return static_cast<double>(facts.ops_per_second) / share;
+  }
+  return 1;
+}
+
+const conf::NodeConfig* find_node(const conf::Config& config, const std::string& name) {
+  const auto found = std::ranges::find(config.nodes, name, &conf::NodeConfig::name);
+  return found == config.nodes.end() ? nullptr : &*found;
+}
+
+// What makes the map's nodes and weights those of the configuration.
+std::vector<slots::Goal> goals_of_drift(const conf::Config& config, const slots::SlotMap& map) {
+  std::vector<slots::Goal> goals;
+  bool wants_slots = false;
+  for (const conf::NodeConfig& node : config.nodes) {
+    const auto index = map.find(node.name);
+    if (!index) {
+      goals.emplace_back(slots::AddGoal{{node.name, node.weight}});
+      wants_slots = wants_slots || node.slots.has_value();
+    } else if (map.nodes()[*index].weight != node.weight) {
+      goals.emplace_back(slots::WeightGoal{node.name, node.weight});
+    }
+  }
+  for (const slots::Node& node : map.nodes()) {
+    if (find_node(config, node.name) == nullptr)
+      goals.emplace_back(slots::DrainGoal{node.name, true});
+  }
+  // A new node that lists its slots wants those, and not a share by its weight.
+  if (wants_slots) return {ownership_of(config)};
+  return goals;
+}
+
+bool has_other_nodes(const conf::Config& a, const conf::Config& b) {
+  const auto is_in = [](const conf::NodeConfig& node, const conf::Config& config) {
+    const conf::NodeConfig* same = find_node(config, node.name);
+    return same != nullptr && same->weight == node.weight;
+  };
+  return a.nodes.size() != b.nodes.size() ||
+         !std::ranges::all_of(a.nodes, [&](const auto& node) { return is_in(node, b); });
+}
+
+}  // namespace
+
+slots::NodePlaces places_of(const AdminSnapshot& snapshot) {
+  std::map<std::string, std::string> places;
+  for (const NodeRoute& node : snapshot.table->nodes) {
+    if (node.address != conf::Address{}) places[node.name] = node.address.text();
+  }
+  for (const conf::NodeConfig& node : snapshot.config->nodes)
+    places[node.name] = node.address.text();
+  return {places.begin(), places.end()};
+}
+
+PlanDesk::PlanDesk(uv_loop_t* loop, PlanPort& port, AuditLog audit, std::string client_name)
+    : loop_(loop),
+      port_(port),
+      audit_(std::move(audit)),
+      client_name_(std::move(client_name)),
+      sweeper_(loop) {}
+
+void PlanDesk::run(const std::vector<std::string>& words, const AdminPeer& peer, Done done) {
+  auto request = parse_plan_request(words, *port_.plan_snapshot().config);
+  if (!request) return done(std::unexpected(std::move(request).error()));
+  Asker asker;
+  asker.request = *std::move(request);
+  asker.peer = peer.text();
+  asker.act = {asker.request.by.empty() ? asker.peer : asker.request.by, asker.request.reason,
+               now_ms()};
+  asker.done = std::move(done);
+  answer(std::move(asker));
+}
+
+void PlanDesk::answer(Asker asker) {
+  const std::string& verb = asker.request.verb;
+  const slots::PlanId plan = asker.request.plan;
+  if (verb == "HELP") return asker.done(to_json(plan_help()));
+  if (verb == "LIST") return asker.done(to_json(plans_report(port_.state())));
+  if (verb == "HISTORY") {
+    return asker.done(to_json(
+        admin::HistoryReport{audit_.history(plan == 0 ? std::nullopt : std::optional(plan))}));
+  }
+  if (verb == "PROPOSE") return propose(asker);
+  const auto known = port_.state().plans.find(plan);
+  if (known == port_.state().plans.end()) {
+    return asker.done(slots::fail(slots::Errc::NotFound,
+                                  fmt::format("there is no plan {}; PLAN LIST shows them", plan)));
+  }
+  if (verb == "SHOW") return show(plan, std::move(asker.done));
+  if (verb == "DIFF") return asker.done(to_json(plan_diff(port_.state(), known->second)));
+  if (verb == "APPROVE") return approve(std::move(asker));
+  change(asker);
+}
+
+void PlanDesk::propose(const Asker& asker) {
+  const ProposeRequest& request = asker.request.propose;
+  const auto id = enter(
+      propose_plan(port_.state(), request, surroundings(measure_of(request.goals)), asker.act),
+      asker.act, asker.peer);
+  if (!id) return asker.done(std::unexpected(id.error()));
+  check(*id, [this, plan = *id, done = asker.done](const Checked& checked) {
+    refine_forecast(plan, checked);
+    tell(plan, checked, done);
+  });
+}
+
+// What the watch of the nodes knew was some seconds old.
+void PlanDesk::refine_forecast(slots::PlanId plan, const Checked& checked) {
+  ClusterState next = port_.state();
+  const auto known = next.plans.find(plan);
+  if (known == next.plans.end()) return;
+  for (auto& [node, load] : known->second.forecast.loads) {
+    const auto facts = checked.facts.find(node);
+    const auto index = next.map.find(node);
+    if (facts != checked.facts.end() && index)
+      load = expected_load(facts->second, next.map.slots_of(*index).size());
+  }
+  if (slots::Status written = port_.commit(next); !written)
+    spdlog::error("the forecast of plan {} is not recorded: {}", plan, written.error().message);
+}
+
+// The steps that need no questions to the nodes.
+void PlanDesk::change(const Asker& asker) {
+  const std::string& verb = asker.request.verb;
+  const slots::PlanId plan = asker.request.plan;
+  const ClusterState& now = port_.state();
+  const Act& act = asker.act;
+  ChangeResult change = slots::fail(slots::Errc::InvalidArgument, "unknown word");
+  if (verb == "REJECT") change = reject_plan(now, plan, act);
+  if (verb == "PAUSE") change = pause_plan(now, plan, false, act);
+  if (verb == "RESUME") change = resume_plan(now, plan, act);
+  if (verb == "ABORT") change = abort_plan(now, plan, act);
+  if (verb == "THROTTLE") change = throttle_plan(now, plan, asker.request.rate, act);
+  if (verb == "RETRY") change = propose_rest(now, plan, surroundings(slots::Measure::Slots), act);
+  if (verb == "REVERT")
+    change = propose_reverse(now, plan, surroundings(slots::Measure::Slots), act);
+  const auto id = enter(std::move(change), act, asker.peer);
+  if (!id) return asker.done(std::unexpected(id.error()));
+  show(*id, asker.done);
+}
+
+void PlanDesk::approve(Asker asker) {
+  const slots::PlanId plan = asker.request.plan;
+  // What is refused anyway needs no questions.
+  auto trial = approve_plan(port_.state(), plan, asker.request.digest,
+                            places_of(port_.plan_snapshot()), asker.act);
+  if (!trial || trial->refusal) {
+    const auto refused = enter(std::move(trial), asker.act, asker.peer);
+    return asker.done(std::unexpected(refused.error()));
+  }
+  checked_.erase(plan);
+  check(plan, [this, asker](const Checked& checked) { approve_checked(asker, checked); });
+}
+
+void PlanDesk::approve_checked(const Asker& asker, const Checked& checked) {
+  const slots::PlanId plan = asker.request.plan;
+  const auto failed = std::ranges::find(checked.checks, "fail", &admin::PlanCheck::result);
+  if (failed != checked.checks.end()) {
+    return asker.done(slots::fail(
+        slots::Errc::Conflict,
+        fmt::format("plan {} can't be approved now: {}. {}", plan, failed->what, failed->advice)));
+  }
+  const auto id = enter(approve_plan(port_.state(), plan, asker.request.digest,
+                                     places_of(port_.plan_snapshot()), asker.act),
+                        asker.act, asker.peer);
+  if (!id) return asker.done(std::unexpected(id.error()));
+  tell(plan, checked, asker.done);
+}
+
+void PlanDesk::show(slots::PlanId plan, Done done) {
+  const auto known = port_.state().plans.find(plan);
+  if (known == port_.state().plans.end() || known->second.plan.state != slots::PlanState::Proposed)
+    return tell(plan, {}, done);
+  check(plan, [this, plan, done = std::move(done)](const Checked& checked) {
+    tell(plan, checked, done);
+  });
+}
+
+void PlanDesk::tell(slots::PlanId plan, const Checked& checked, const Done& done) {
+  const auto known = port_.state().plans.find(plan);
+  if (known == port_.state().plans.end())
+    return done(slots::fail(slots::Errc::NotFound, fmt::format("plan {} is forgotten", plan)));
+  std::map<std::string, NodeFacts> facts = facts_of(port_.plan_snapshot());
+  for (const auto& [node, newer] : checked.facts) facts[node] = newer;
+  done(to_json(
+      plan_report(port_.state(), known->second, facts, checked.checks, port_.progress(plan))));
+}
+
+void PlanDesk::check(slots::PlanId plan, std::function<void(const Checked&)> done) {
+  const auto recent = checked_.find(plan);
+  if (recent != checked_.end() && std::chrono::steady_clock::now() - recent->second.at < kChecksAge)
+    return done(Checked(recent->second));
+  std::vector<AskedNode> nodes = nodes_of(port_.state().plans.at(plan));
+  if (nodes.empty()) return done({});
+  const AdminSnapshot snapshot = port_.plan_snapshot();
+  const std::uint64_t number = next_preflight_++;
+  preflights_[number] = std::make_unique<Preflight>(
+      loop_, std::move(nodes), client_name_, snapshot.config->timeouts.connect,
+      snapshot.config->timeouts.node_silent,
+      [this, number, plan, done = std::move(done)](const Findings& findings) {
+        over_.push_back(number);
+        sweeper_.start(std::chrono::milliseconds(0), [this] {
+          for (const std::uint64_t over : std::exchange(over_, {})) preflights_.erase(over);
+        });
+        const auto known = port_.state().plans.find(plan);
+        Checked checked;
+        checked.at = std::chrono::steady_clock::now();
+        if (known != port_.state().plans.end()) checked.checks = judge(known->second, findings);
+        for (const auto& [node, finding] : findings) {
+          if (finding.problem.empty()) checked.facts[node] = finding.facts;
+        }
+        checked_[plan] = checked;
+        std::erase_if(checked_,
+                      [&](const auto& each) { return !port_.state().plans.contains(each.first); });
+        done(checked);
+      });
+}
+
+std::string PlanDesk::propose_drift(const conf::Config& before) {
+  const AdminSnapshot snapshot = port_.plan_snapshot();
+  if (!has_other_nodes(before, *snapshot.config)) return "";
+  ProposeRequest request;
+  request.goals = goals_of_drift(*snapshot.config, *snapshot.table->map);
+  if (request.goals.empty()) return "";
+  const Act act{"system", "the configuration's nodes or weights changed", now_ms()};
+  const auto id = enter(
+      propose_plan(port_.state(), request, surroundings(slots::Measure::Slots), act), act, "");
+  if (!id) {
+    spdlog::warn("no plan is proposed for the changed configuration: {}", id.error().message);
+    return "";
+  }
+  return fmt::format("plan {} is proposed: {}; see slotctl plan show {}", *id,
+                     port_.state().plans.at(*id).plan.content.purpose, *id);
+}
+
+slots::Result<slots::PlanId> PlanDesk::enter(ChangeResult change, const Act& act,
+                                             const std::string& peer) {
+  if (!change) return std::unexpected(std::move(change).error());
+  if (slots::Status written = port_.commit(change->state); !written)
+    return std::unexpected(std::move(written).error());
+  audit(change->what, change->plan, act, peer);
+  checked_.erase(change->plan);
+  port_.on_plan_changed(change->plan);
+  if (change->refusal) return std::unexpected(*std::move(change->refusal));
+  return change->plan;
+}
+
+void PlanDesk::audit(const std::string& what, slots::PlanId plan, const Act& act,
+                     const std::string& peer) {
+  spdlog::info("plan {}: {} by {}{}{}", plan, what, act.by, act.reason.empty() ? "" : ": ",
+               act.reason);
+  const slots::Status written = audit_.append({.at_ms = act.now_ms,
+                                               .plan = plan,
+                                               .who = act.by,
+                                               .peer = peer,
+                                               .what = what,
+                                               .why = act.reason});
+  if (!written) spdlog::error("{}", written.error().message);
+}
+
+Surroundings PlanDesk::surroundings(slots::Measure measure) {
+  const AdminSnapshot snapshot = port_.plan_snapshot();
+  const slots::SlotMap& map = *snapshot.table->map;
+  Surroundings around;
+  around.places = places_of(snapshot);
+  around.defaults = snapshot.config->rebalance;
+  std::vector<double> loads(map.nodes().size(), measure == slots::Measure::Slots ? 1.0 : 0.0);
+  const std::map<std::string, NodeFacts> facts = facts_of(snapshot);
+  for (std::size_t i = 0; i < loads.size(); ++i) {
+    const auto known = facts.find(map.nodes()[i].name);
+    if (known == facts.end()) continue;
+    const std::size_t owned = map.slots_of(static_cast<slots::NodeIndex>(i)).size();
+    loads[i] = load_of(known->second, measure, owned);
+    around.expected[known->first] = expected_load(known->second, owned);
+  }
+  for (std::size_t slot = 0; slot < slots::kSlotCount; ++slot)
+    around.loads[slot] = loads[map.owner(static_cast<slots::SlotId>(slot))];
+  return around;
+}
+
+std::vector<AskedNode> PlanDesk::nodes_of(const PlanRecord& plan) {
+  const AdminSnapshot snapshot = port_.plan_snapshot();
+  std::vector<AskedNode> nodes;
+  for (const auto& [name, place] : plan.plan.content.places) {
+    const auto route = std::ranges::find(snapshot.table->nodes, name, &NodeRoute::name);
+    if (route != snapshot.table->nodes.end()) {
+      nodes.push_back({name, route->address, route->username, route->password});
+    } else if (const conf::NodeConfig* node = find_node(*snapshot.config, name)) {
+      nodes.push_back({name, node->address, node->username, node->password});
+    }
+  }
+  return nodes;
+}
+
+}  // namespace proxy::control
