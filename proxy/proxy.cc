@@ -99,32 +99,41 @@ slots::Result<std::unique_ptr<Proxy>> Proxy::open(conf::Config config, std::stri
 
 // Every address is bound once without SO_REUSEPORT first, so that a second proxy is told instead of
 // sharing the port.
+slots::Result<std::vector<WorkerListener>> Proxy::open_listener(const conf::Address& address,
+                                                                const std::string& node) {
+  auto facts = [&] {
+    auto made = std::make_shared<session::ListenerFacts>();
+    made->is_redirect = !node.empty();
+    made->node_name = node;
+    made->node = made->is_redirect ? cluster_.table()->map->find(node).value_or(slots::kNoNode)
+                                   : slots::kNoNode;
+    made->port = address.port;
+    made->address = address.text();
+    made->is_tcp = !address.is_unix();
+    return made;
+  };
+  auto probe = net::open_listener(address, false);
+  if (!probe) return std::unexpected(probe.error());
+  if (address.is_unix()) return std::vector<WorkerListener>{{*probe, facts(), true}};
+  ::close(*probe);
+  std::vector<WorkerListener> listeners;
+  for (unsigned i = 0; i < worker_count(config()); ++i) {
+    auto opened = net::open_listener(address, true);
+    if (!opened) {
+      for (const WorkerListener& listener : listeners) ::close(listener.descriptor);
+      return std::unexpected(opened.error());
+    }
+    listeners.push_back({*opened, facts(), false});
+  }
+  return listeners;
+}
+
 slots::Status Proxy::open_listeners() {
   listeners_.resize(worker_count(config()));
   auto add = [&](const conf::Address& address, const std::string& node) -> slots::Status {
-    auto facts = [&] {
-      auto made = std::make_shared<session::ListenerFacts>();
-      made->is_redirect = !node.empty();
-      made->node_name = node;
-      made->node = made->is_redirect ? cluster_.table()->map->find(node).value_or(slots::kNoNode)
-                                     : slots::kNoNode;
-      made->port = address.port;
-      made->address = address.text();
-      made->is_tcp = !address.is_unix();
-      return made;
-    };
-    auto probe = net::open_listener(address, false);
-    if (!probe) return std::unexpected(probe.error());
-    if (address.is_unix()) {
-      listeners_[0].push_back({*probe, facts(), true});
-      return {};
-    }
-    ::close(*probe);
-    for (auto& listeners : listeners_) {
-      auto opened = net::open_listener(address, true);
-      if (!opened) return std::unexpected(opened.error());
-      listeners.push_back({*opened, facts(), false});
-    }
+    auto opened = open_listener(address, node);
+    if (!opened) return std::unexpected(opened.error());
+    for (std::size_t i = 0; i < opened->size(); ++i) listeners_[i].push_back((*opened)[i]);
     return {};
   };
   for (const conf::Address& address : config().listen.forward) {
@@ -133,7 +142,19 @@ slots::Status Proxy::open_listeners() {
   for (const NodeRoute& node : cluster_.table()->nodes) {
     if (!node.endpoint) continue;
     if (auto added = add(*node.endpoint, node.name); !added) return added;
+    open_endpoints_.insert(node.name + " " + node.endpoint->text());
   }
+  return {};
+}
+
+// Of a node that joins while clients are served. It stays open when the node leaves.
+slots::Status Proxy::open_endpoint(const conf::NodeConfig& node) {
+  const std::string name = node.name + " " + node.endpoint->text();
+  if (open_endpoints_.contains(name)) return {};
+  auto opened = open_listener(*node.endpoint, node.name);
+  if (!opened) return std::unexpected(opened.error());
+  open_endpoints_.insert(name);
+  for (std::size_t i = 0; i < opened->size(); ++i) workers_[i]->listen({(*opened)[i]});
   return {};
 }
 
@@ -149,6 +170,9 @@ slots::Status Proxy::open_workers() {
     options.connection_name = connection_prefix(config()) + incarnation_;
     options.scripts = &scripts_;
     options.counts = &counts_;
+    options.on_fenced = [this](FenceAck ack) {
+      mailbox_.post([this, ack = std::move(ack)] { rebalancer_->on_fenced(ack); });
+    };
     workers_.push_back(std::make_unique<Worker>(options, cluster_.table(), workers_));
   }
   return {};
@@ -201,10 +225,23 @@ void Proxy::start_control() {
   callbacks.first_round_done = [this] { start_workers(); };
   health_ =
       std::make_unique<control::HealthWatcher>(&loop_, std::move(options), std::move(callbacks));
-  rebalancer_ = std::make_unique<Rebalancer>(&loop_, cluster_,
-                                             Rebalancer::Host{[this] { return snapshot(); }},
-                                             connection_prefix(config()) + incarnation_);
+  make_rebalancer();
   watch_nodes();
+}
+
+void Proxy::make_rebalancer() {
+  Rebalancer::Host host;
+  host.snapshot = [this] { return snapshot(); };
+  host.status = [this](const std::string& node) { return health_->status(node); };
+  host.post = [this](std::function<void()> work) { mailbox_.post(std::move(work)); };
+  host.on_nodes_changed = [this] { watch_nodes(); };
+  host.open_endpoint = [this](const conf::NodeConfig& node) { return open_endpoint(node); };
+  host.flushes = [this] { return sum_of(&WorkerStats::flushes); };
+  host.on_vouched = [this](const std::string& node) { on_health(node, health_->status(node)); };
+  rebalancer_ =
+      std::make_unique<Rebalancer>(&loop_, cluster_, workers_.size(), std::move(host),
+                                   Rebalancer::Names{connection_prefix(config()), incarnation_});
+  rebalancer_->take_up();
 }
 
 void Proxy::watch_nodes() { health_->set_nodes(cluster_.watched_nodes()); }
@@ -219,6 +256,7 @@ void Proxy::start_workers() {
   for (const std::string& line : cluster_.drift()) spdlog::warn("drift: {}", line);
   if (on_ready_) on_ready_();
   if (cluster_.is_first_start()) warn_of_strays();
+  rebalancer_->begin();
 }
 
 // `applied` runs on this thread once the last worker has taken the table.
@@ -245,20 +283,27 @@ void Proxy::on_health(const std::string& node, const control::NodeStatus& status
   auto index = cluster_.table()->map->find(node);
   if (!index) return;
   NodeState before = cluster_.table()->nodes[*index].state;
+  NodeState state = status.state;
+  std::string reason = status.reason;
+  if (std::string why = rebalancer_->why_withheld(node, status.run_id);
+      state == NodeState::Up && !why.empty()) {
+    state = NodeState::Unverified;
+    reason = std::move(why);
+  }
+  rebalancer_->on_health();
   if (status.state == NodeState::Up) learn_commands(node);
   cluster_.publish([&](RoutingTable& table) {
     NodeRoute& route = table.nodes[*index];
-    route.state = status.state;
-    route.reason = status.reason;
-    route.is_busy = status.is_busy;
+    route.state = state;
+    route.reason = reason;
     route.incarnation = status.incarnation;
     if (table.redis_version.empty()) table.redis_version = status.version;
   });
-  if (before == status.state) return;
-  if (status.state == NodeState::Up) {
+  if (before == state) return;
+  if (state == NodeState::Up) {
     spdlog::info("node {} is up: redis {}", node, status.version);
   } else {
-    spdlog::warn("node {} can't be used: {}", node, status.reason);
+    spdlog::warn("node {} can't be used: {}", node, reason);
   }
 }
 
@@ -279,6 +324,7 @@ void Proxy::tick() {
   ops_per_second_ =
       static_cast<double>(requests - requests_before_) * 1000.0 / static_cast<double>(kTickMs);
   requests_before_ = requests;
+  rebalancer_->tick();
   give_memory_back();
 }
 
@@ -408,6 +454,7 @@ void Proxy::on_signal(int number) {
 
 void Proxy::begin_drain() {
   is_draining_ = true;
+  rebalancer_->hold();
   if (!workers_started_) return end();
   spdlog::info("draining: no new clients; those there end at a reply boundary, within {} ms",
                config().timeouts.drain.count());
@@ -426,6 +473,7 @@ void Proxy::begin_drain() {
 void Proxy::end() {
   if (has_ended_) return;
   has_ended_ = true;
+  rebalancer_->stop();
   for (const auto& worker : workers_) {
     workers_started_ ? worker->stop() : worker->discard();
   }

@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,11 +46,16 @@ class Proxy final : private control::AdminPort {
   explicit Proxy(conf::Config config, std::string config_path);
 
   slots::Status open_listeners();
+  // A listener for each worker; `node` is empty for plain clients.
+  slots::Result<std::vector<WorkerListener>> open_listener(const conf::Address& address,
+                                                           const std::string& node);
+  slots::Status open_endpoint(const conf::NodeConfig& node);
   slots::Status open_workers();
 
   void start_control();
   void start_workers();
   void deliver(std::shared_ptr<const RoutingTable> table, std::function<void()> applied);
+  void make_rebalancer();
   void on_health(const std::string& node, const control::NodeStatus& status);
   void learn_commands(const std::string& node);
   void watch_nodes();
@@ -90,6 +96,7 @@ class Proxy final : private control::AdminPort {
   std::vector<std::vector<WorkerListener>> listeners_;  // Per worker, until they are started.
   Worker::WorkersByIndex workers_;
   bool workers_started_ = false;
+  std::set<std::string> open_endpoints_;  // "inv-bcn 127.0.0.1:6401".
   std::function<void()> on_ready_;
   std::unique_ptr<net::LoopTimer> drain_timer_;
   std::size_t draining_workers_ = 0;

@@ -1,28 +1,286 @@
 #include "proxy/rebalancer.h"
 
-#include <utility>
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
-#include "proxy/control/admin_commands.h"
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+#include <variant>
 
 namespace proxy {
 
-Rebalancer::Rebalancer(uv_loop_t* loop, Cluster& cluster, Host host, std::string client_name)
-    : cluster_(cluster),
-      host_(std::move(host)),
-      desk_(loop, *this, control::AuditLog(cluster.config()->state_dir + "/audit.log"),
-            std::move(client_name)) {}
+namespace {
 
-void Rebalancer::plan(const std::vector<std::string>& words, const control::AdminPeer& peer,
-                      control::PlanDesk::Done done) {
-  if (words.size() > 1 && control::verb_of(words[1]) == "APPROVE") {
-    return done(slots::fail(slots::Errc::Unavailable,
-                            "this version proposes plans but can't carry them out yet"));
+using slots::PlanState;
+
+std::uint64_t unix_ms() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+}
+
+std::uint64_t steady_us() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                        std::chrono::steady_clock::now().time_since_epoch())
+                                        .count());
+}
+
+control::Act by_system(std::string reason) { return {"system", std::move(reason), unix_ms()}; }
+
+std::set<std::string> nodes_of(const slots::PlanContent& content) {
+  std::set<std::string> nodes;
+  for (const slots::Move& move : content.moves) nodes.insert({move.from, move.to});
+  return nodes;
+}
+
+std::vector<std::string> joining_nodes(const slots::PlanContent& content) {
+  std::vector<std::string> nodes;
+  for (const slots::SlotMapEdit& edit : content.edits_before) {
+    if (const auto* add = std::get_if<slots::AddNode>(&edit)) nodes.push_back(add->node.name);
   }
-  desk_.run(words, peer, std::move(done));
+  return nodes;
+}
+
+}  // namespace
+
+Rebalancer::Rebalancer(uv_loop_t* loop, Cluster& cluster, std::size_t workers, Host host,
+                       Names names)
+    : loop_(loop),
+      cluster_(cluster),
+      host_(std::move(host)),
+      names_(std::move(names)),
+      mover_desk_(host_.post),
+      fences_(loop, cluster, workers),
+      desk_(loop, *this, control::AuditLog(cluster.config()->state_dir + "/audit.log"),
+            names_.prefix + names_.incarnation),
+      soon_(loop) {}
+
+void Rebalancer::take_up() {
+  const control::PlanRecord* open = control::open_plan(state());
+  if (open == nullptr || open->plan.state == PlanState::Approved) return;
+  spdlog::info("plan {} goes on: {}", open->plan.content.id, open->plan.content.purpose);
+  make_run(open->plan.content.id);
+}
+
+void Rebalancer::begin() {
+  is_serving_ = true;
+  advance_soon();
+}
+
+void Rebalancer::hold() {
+  is_held_ = true;
+  if (run_) run_->wish(mover::Wish::Pause);
+}
+
+void Rebalancer::stop() {
+  mover_desk_.close();
+  if (run_) run_->stop();
+  run_.reset();
+}
+
+void Rebalancer::tick() {
+  if (run_) run_->note_flushes();
+  if (std::exchange(house_is_due_, false)) cluster_.keep_house();
+  advance();
+}
+
+std::string Rebalancer::why_withheld(const std::string& node, const std::string& run_id) const {
+  if (!run_ || !run_->withholds(node, run_id)) return "";
+  return fmt::format(
+      "has to be looked at, since plan {} moved slots to it and its server or this "
+      "proxy was restarted",
+      run_->plan());
 }
 
 slots::Status Rebalancer::commit(const control::ClusterState& next) {
-  return cluster_.commit(next, control::StateStore::People::WriteNow);
+  const bool has_other_nodes = next.map.nodes() != state().map.nodes();
+  if (slots::Status written = cluster_.commit(next, control::StateStore::People::WriteNow);
+      !written)
+    return written;
+  if (has_other_nodes) host_.on_nodes_changed();
+  return {};
+}
+
+void Rebalancer::on_plan_changed(slots::PlanId plan) {
+  const auto known = state().plans.find(plan);
+  if (run_ && run_->plan() == plan && known != state().plans.end()) set_limits(known->second);
+  advance_soon();
+}
+
+std::optional<admin::PlanProgress> Rebalancer::progress(slots::PlanId plan) {
+  if (!run_ || run_->plan() != plan) return std::nullopt;
+  return run_->progress();
+}
+
+// Not from inside whatever has changed something.
+void Rebalancer::advance_soon() {
+  soon_.start(std::chrono::milliseconds(0), [this] { advance(); });
+}
+
+// Brings what is done in line with what the state says and the nodes are.
+void Rebalancer::advance() {
+  if (std::exchange(has_run_ended_, false)) return on_run_end();
+  if (!is_serving_ || is_held_) return;
+  const control::PlanRecord* open = control::open_plan(state());
+  if (open == nullptr) return;
+  if (open->plan.state == PlanState::Approved) return start(*open);
+  const slots::PlanId plan = open->plan.content.id;
+  if (!run_) make_run(plan);
+  const std::string problem = problem_of(*open);
+  if (open->plan.state == PlanState::Running && !problem.empty() && !open->is_aborting) {
+    const control::Act act = by_system(problem);
+    // What is entered is looked at on the next turn.
+    if (auto paused = desk_.enter(control::pause_plan(state(), plan, true, act), act, ""); !paused)
+      spdlog::error("plan {} can't be paused: {}", plan, paused.error().message);
+    run_->wish(mover::Wish::Pause);
+    return;
+  }
+  if (open->plan.state == PlanState::Paused && open->plan.paused_by_system && problem.empty() &&
+      is_ready(*open) && !open->is_aborting) {
+    const control::Act act = by_system("its nodes are up");
+    if (auto resumed = desk_.enter(control::resume_plan(state(), plan, act), act, ""); !resumed)
+      spdlog::error("plan {} can't go on: {}", plan, resumed.error().message);
+    return;
+  }
+  const bool is_paused = open->plan.state == PlanState::Paused;
+  run_->wish(open->is_aborting ? mover::Wish::Abort
+             : is_paused       ? mover::Wish::Pause
+                               : mover::Wish::Run);
+  // Movers of a paused plan look after what they have committed, and nothing else.
+  if (run_->is_moving() || function_copy_ || (!is_ready(*open) && !open->is_aborting)) return;
+  if (!without_functions_.empty() && !is_paused && !open->is_aborting) return give_functions();
+  run_->start();
+}
+
+void Rebalancer::start(const control::PlanRecord& record) {
+  const slots::PlanContent content = record.plan.content;
+  if (slots::Status fits =
+          slots::check_still_fits(content, state().map, control::places_of(host_.snapshot()));
+      !fits)
+    return fail(content.id, fits.error().message);
+  for (const std::string& name : joining_nodes(content)) {
+    const auto& nodes = cluster_.config()->nodes;
+    const auto node = std::ranges::find(nodes, name, &conf::NodeConfig::name);
+    if (node == nodes.end() || !node->endpoint) continue;
+    if (slots::Status opened = host_.open_endpoint(*node); !opened)
+      return fail(content.id, opened.error().message);
+  }
+  const control::Act act = by_system("");
+  if (auto started = desk_.enter(control::start_plan(state(), content.id, act), act, ""); !started)
+    fail(content.id, started.error().message);
+}
+
+// Before anything has moved.
+void Rebalancer::fail(slots::PlanId plan, const std::string& reason) {
+  const control::Act act = by_system(reason);
+  auto failed = desk_.enter(control::end_plan(state(), plan, PlanState::Failed, {}, act), act, "");
+  if (!failed) spdlog::error("plan {} can't be ended: {}", plan, failed.error().message);
+}
+
+void Rebalancer::make_run(slots::PlanId plan) {
+  const conf::Config& config = *cluster_.config();
+  PlanRun::Options options;
+  options.link.name_prefix = names_.prefix;
+  options.link.incarnation = names_.incarnation;
+  options.link.connect_timeout = config.timeouts.connect;
+  options.link.silence = config.timeouts.node_silent;
+  options.on_vouched = host_.on_vouched;
+  options.flushes = host_.flushes;
+  options.on_committed = [this] { house_is_due_ = true; };
+  options.on_end = [this] {
+    has_run_ended_ = true;
+    advance_soon();
+  };
+  run_ =
+      std::make_unique<PlanRun>(plan, cluster_, fences_, mover_desk_, commons_, std::move(options));
+  const control::PlanRecord& record = state().plans.at(plan);
+  without_functions_ = joining_nodes(record.plan.content);
+  set_limits(record);
+}
+
+void Rebalancer::set_limits(const control::PlanRecord& record) {
+  for (const std::string& node : nodes_of(record.plan.content))
+    commons_.pacers.of(node)->set_limit(record.limit, steady_us());
+}
+
+// A node that joins gets the functions of one that gives it slots; scripts come with their first
+// EVALSHA.
+void Rebalancer::give_functions() {
+  const std::string target = without_functions_.back();
+  const auto& moves = state().plans.at(run_->plan()).plan.content.moves;
+  const auto move = std::ranges::find(moves, target, &slots::Move::to);
+  if (move == moves.end()) {
+    without_functions_.pop_back();
+    return advance_soon();
+  }
+  const conf::Timeouts& timeouts = cluster_.config()->timeouts;
+  function_copy_ = std::make_unique<control::FunctionCopy>(
+      loop_, asked_node(move->from), asked_node(target), names_.prefix + names_.incarnation,
+      timeouts.connect, timeouts.node_silent, [this, target](slots::Status done) {
+        if (done) {
+          std::erase(without_functions_, target);
+        } else {
+          spdlog::warn("{} has no functions yet: {}", target, done.error().message);
+        }
+        soon_.start(std::chrono::milliseconds(done ? 0 : 500), [this] {
+          function_copy_.reset();
+          advance();
+        });
+      });
+}
+
+void Rebalancer::on_run_end() {
+  const slots::PlanId plan = run_->plan();
+  const mover::Finish result = run_->result();
+  const control::PlanOutcome outcome = run_->outcome();
+  const bool is_done = result.how == mover::Finish::How::Done;
+  const PlanState how = is_done                                     ? PlanState::Done
+                        : result.how == mover::Finish::How::Aborted ? PlanState::Aborted
+                                                                    : PlanState::Failed;
+  const control::PlanRecord& record = state().plans.at(plan);
+  const control::Act act = by_system(
+      how == PlanState::Aborted && record.is_aborting ? record.plan.reason : result.reason);
+  if (is_done && record.plan.state == PlanState::Paused) {
+    // It was at the end already when it was told to pause.
+    if (auto resumed = desk_.enter(control::resume_plan(state(), plan, act), act, ""); !resumed)
+      spdlog::error("plan {} can't go on: {}", plan, resumed.error().message);
+  }
+  auto ended = desk_.enter(control::end_plan(state(), plan, how, outcome, act), act, "");
+  if (!ended && is_done) {
+    const control::Act failed = by_system(ended.error().message);
+    ended = desk_.enter(control::end_plan(state(), plan, PlanState::Failed, outcome, failed),
+                        failed, "");
+  }
+  if (!ended) {
+    spdlog::error("the end of plan {} can't be recorded: {}", plan, ended.error().message);
+    is_held_ = true;
+  }
+  run_.reset();
+  function_copy_.reset();
+}
+
+std::string Rebalancer::problem_of(const control::PlanRecord& record) const {
+  for (const std::string& node : nodes_of(record.plan.content)) {
+    const control::NodeStatus status = host_.status(node);
+    if (status.state == NodeState::Up || status.state == NodeState::Unverified) continue;
+    return fmt::format("node {} is {}: {}", node, to_string(status.state), status.reason);
+  }
+  return "";
+}
+
+bool Rebalancer::is_ready(const control::PlanRecord& record) const {
+  return std::ranges::all_of(nodes_of(record.plan.content), [&](const std::string& node) {
+    return host_.status(node).state == NodeState::Up;
+  });
+}
+
+control::AskedNode Rebalancer::asked_node(const std::string& name) const {
+  const auto& nodes = cluster_.table()->nodes;
+  const auto route = std::ranges::find(nodes, name, &NodeRoute::name);
+  if (route == nodes.end()) return {};
+  return {route->name, route->address, route->username, route->password};
 }
 
 }  // namespace proxy

@@ -66,6 +66,14 @@ void Worker::open(const std::vector<WorkerListener>& listeners) {
       &ticker_, [](uv_timer_t* handle) { static_cast<Worker*>(handle->data)->tick(); }, kTickMs,
       kTickMs);
 
+  open_listeners(listeners);
+}
+
+void Worker::listen(std::vector<WorkerListener> listeners) {
+  post([listeners = std::move(listeners)](Worker& worker) { worker.open_listeners(listeners); });
+}
+
+void Worker::open_listeners(const std::vector<WorkerListener>& listeners) {
   for (const WorkerListener& listener : listeners) {
     listener_facts_.push_back(listener.facts);
     auto accepting = std::make_unique<net::Listener>(

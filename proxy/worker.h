@@ -62,6 +62,8 @@ class Worker final : public session::OtherWorkers {
   Worker& operator=(const Worker&) = delete;
 
   void start(std::vector<WorkerListener> listeners);
+  // More listeners, while it runs.
+  void listen(std::vector<WorkerListener> listeners);
   void post(std::function<void(Worker&)> work);
   // The worker routes by the new snapshot once `applied` runs (on the worker's thread).
   void install(std::shared_ptr<const RoutingTable> table, std::function<void()> applied);
@@ -78,6 +80,7 @@ class Worker final : public session::OtherWorkers {
  private:
   void run();
   void open(const std::vector<WorkerListener>& listeners);
+  void open_listeners(const std::vector<WorkerListener>& listeners);
   void close();
   void end_turn();
   void tick();

@@ -293,8 +293,7 @@ slots::Status change_map(ClusterState& state, const std::vector<slots::SlotMapEd
   if (!map) return std::unexpected(std::move(map).error());
   state.map = *std::move(map);
   // A node that comes back under its name may be another server.
-  std::erase_if(state.identities,
-                [&](const auto& known) { return !state.map.find(known.first); });
+  std::erase_if(state.identities, [&](const auto& known) { return !state.map.find(known.first); });
   note_stale(state, fmt::format("plan {}", plan), now_ms);
   return {};
 }
@@ -516,7 +515,7 @@ Result<ClusterState> commit_slots(const ClusterState& now, PlanId plan, const sl
     if (kept.source == target) remove_slots(kept.slots, slots);
   }
   forget_collected(next);
-  next.kept.push_back({plan, source, target, slots, next.map.epoch(), marker});
+  next.kept.push_back({plan, source, target, slots, next.map.epoch(), marker, false});
   return next;
 }
 
@@ -525,6 +524,12 @@ Result<ClusterState> give_slots_back(const ClusterState& now, PlanId plan,
                                      const std::string& target, std::uint64_t now_ms) {
   if (slots::Status owned = check_owner(now.map, slots, target); !owned)
     return std::unexpected(std::move(owned).error());
+  for (const KeptSlots& kept : now.kept) {
+    if (kept.plan != plan || kept.target != target || !kept.is_flushed) continue;
+    if (!kept.slots.intersects(slots)) continue;
+    return conflict(fmt::format("{} was flushed since it got slots {}: the copies on {} are older",
+                                target, slots::to_string(kept.slots), source));
+  }
   ClusterState next = now;
   if (slots::Status changed = change_map(next, {slots::AssignSlots{slots, source}}, plan, now_ms);
       !changed)
@@ -534,6 +539,12 @@ Result<ClusterState> give_slots_back(const ClusterState& now, PlanId plan,
       remove_slots(kept.slots, slots);
   }
   forget_collected(next);
+  return next;
+}
+
+ClusterState note_flush(const ClusterState& now, PlanId plan) {
+  ClusterState next = now;
+  for (KeptSlots& kept : next.kept) kept.is_flushed |= kept.plan == plan;
   return next;
 }
 

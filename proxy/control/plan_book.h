@@ -89,10 +89,13 @@ struct Surroundings {
                                                        const std::string& source,
                                                        const std::string& target,
                                                        std::uint64_t marker, std::uint64_t now_ms);
-// The way back of commit_slots(): the target has lost them.
+// The way back of commit_slots(): the target has lost them. Conflict when it does not own them all,
+// or when clients have flushed it since.
 [[nodiscard]] slots::Result<ClusterState> give_slots_back(
     const ClusterState& now, slots::PlanId plan, const slots::SlotSet& slots,
     const std::string& source, const std::string& target, std::uint64_t now_ms);
+// Clients have flushed: what sources keep is not the newest any more.
+[[nodiscard]] ClusterState note_flush(const ClusterState& now, slots::PlanId plan);
 [[nodiscard]] ClusterState note_collected(const ClusterState& now, slots::PlanId plan,
                                           const slots::SlotSet& slots, const std::string& source);
 

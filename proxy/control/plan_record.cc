@@ -286,6 +286,7 @@ void put_kept(std::string& out, const KeptSlots& kept) {
   put_text(out, kept.target);
   put(out, kept.epoch);
   put(out, kept.marker);
+  put(out, static_cast<std::uint8_t>(kept.is_flushed));
   put_slots(out, kept.slots);
 }
 
@@ -296,6 +297,7 @@ KeptSlots take_kept(Decoder& decoder) {
   kept.target = decoder.take_text();
   kept.epoch = decoder.take<std::uint64_t>();
   kept.marker = decoder.take<std::uint64_t>();
+  kept.is_flushed = decoder.take<std::uint8_t>() != 0;
   kept.slots = take_slots(decoder);
   return kept;
 }

@@ -17,7 +17,8 @@
 //   moves    u32 names · for each: text node; u32 moves · for each: u16 first slot, u16 last slot,
 //            u16 from, u16 to  (places among the names)
 //   slots    u32 ranges · for each: u16 first, u16 last
-//   kept     u64 plan · text source · text target · u64 epoch · u64 marker · slots
+//   kept     u64 plan · text source · text target · u64 epoch · u64 marker
+//            u8 1 if flushed since · slots
 #pragma once
 
 #include <cstdint>
@@ -77,6 +78,7 @@ struct KeptSlots {
   slots::SlotSet slots;
   slots::Epoch epoch = 0;    // Of the commit.
   std::uint64_t marker = 0;  // Of the commit, see mover::TransferSpec.
+  bool is_flushed = false;   // FLUSHALL or FLUSHDB since, which these copies have not seen.
 
   friend bool operator==(const KeptSlots&, const KeptSlots&) = default;
 };

@@ -70,8 +70,8 @@ class StateStore {
   // Bytes of an unfinished record that open() cut off; 0 unless the last run ended in the middle of
   // a commit().
   [[nodiscard]] std::size_t cut_bytes() const { return cut_bytes_; }
-  // Why map.yaml or a plan's file is older than the journal, or the journal not made shorter; empty when all is
-  // well. Tried again at every commit().
+  // Why map.yaml or a plan's file is older than the journal, or the journal not made shorter; empty
+  // when all is well. Tried again at every commit().
   [[nodiscard]] const std::string& housekeeping_problem() const { return housekeeping_problem_; }
 
  private:

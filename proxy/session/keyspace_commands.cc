@@ -266,6 +266,7 @@ class FlushGather final : public AllNodesGather {
   FlushGather(ClientSession& session, std::string_view bytes)
       : AllNodesGather(session), under_way_(session.core().flushes_under_way) {
     ++under_way_;
+    session.core().stats.flushes.add();
     for (slots::NodeIndex node : nodes_meant(session, NodesMeant::Every)) {
       bool is_sent = ask(node, bytes);
       const std::string& identity = session.table().nodes[node].identity;

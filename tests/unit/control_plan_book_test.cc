@@ -158,7 +158,7 @@ TEST_CASE("a commit moves slots and remembers what the source still holds") {
   ClusterState state = committed(running(with_move()), "0-9");
   CHECK(state.map.epoch() == 8);
   CHECK(state.map.owner(9) == state.map.find("b"));
-  CHECK(state.kept == std::vector<KeptSlots>{{1, "a", "b", set_of("0-9"), 8, 1}});
+  CHECK(state.kept == std::vector<KeptSlots>{{1, "a", "b", set_of("0-9"), 8, 1, false}});
   CHECK(slots_committed(state, 1) == 10);
   auto work = work_of(state, 1);
   REQUIRE(work.size() == 1);
@@ -174,7 +174,7 @@ TEST_CASE("a commit moves slots and remembers what the source still holds") {
     const auto more = commit_slots(state, 1, set_of("10-19"), "a", "b", 2, kNow);
     REQUIRE(more.has_value());
     REQUIRE(more->kept.size() == 2);
-    CHECK(more->kept[1] == KeptSlots{1, "a", "b", set_of("10-19"), 9, 2});
+    CHECK(more->kept[1] == KeptSlots{1, "a", "b", set_of("10-19"), 9, 2, false});
   }
   SUBCASE("what was collected is forgotten") {
     state = note_collected(state, 1, set_of("0-9"), "a");
@@ -189,6 +189,12 @@ TEST_CASE("a commit moves slots and remembers what the source still holds") {
     CHECK(back->map.epoch() == 9);
     CHECK(work_of(*back, 1)[0].to_move == set_of("0-99"));
     CHECK(work_of(*back, 1)[0].kept.empty());
+  }
+  SUBCASE("but not when clients have flushed since: what the source kept would come back") {
+    const auto back = give_slots_back(note_flush(state, 1), 1, set_of("0-9"), "a", "b", kNow);
+    REQUIRE_FALSE(back.has_value());
+    CHECK(back.error().code == Errc::Conflict);
+    CHECK(give_slots_back(note_flush(state, 2), 1, set_of("0-9"), "a", "b", kNow).has_value());
   }
   SUBCASE("copies that are not collected stay known when the plan fails") {
     state = state_of(end_plan(state, 1, PlanState::Failed, {}, ana("b is full")));

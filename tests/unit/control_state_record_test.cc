@@ -41,7 +41,7 @@ void add_plans(ClusterState& state) {
   plan.plan.state = slots::PlanState::Stale;
   state.plans[5] = plan;
   state.next_plan = 6;
-  state.kept = {{3, "a", "d", slots::SlotSet({0, 63}), 9, 2}};
+  state.kept = {{3, "a", "d", slots::SlotSet({0, 63}), 9, 2, true}};
 }
 
 // The worst of maps: every slot has another owner than the one before it.
