@@ -3,6 +3,7 @@
 
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 
@@ -21,6 +22,17 @@ constexpr std::size_t kReportBytes = 64 * 1024;
 constexpr std::uint32_t kSmallReply = 1024;
 // Of replies that a client's requests in flight may cause.
 constexpr std::uint32_t kWindowBytes = 4'000'000;
+
+// Requests that are not answered any more. A connection that is closed while some lie there unread
+// is reset, and replies that the client has not received yet would be lost with it.
+void discard_unread_requests(int descriptor) {
+  constexpr int kReadsMax = 16;  // A client that goes on sending does not keep us.
+  constexpr std::size_t kReadBytes = 1'000'000;
+  for (int i = 0; i < kReadsMax; ++i) {
+    // With MSG_TRUNC, TCP drops the bytes instead of copying them.
+    if (::recv(descriptor, nullptr, kReadBytes, MSG_TRUNC | MSG_DONTWAIT) <= 0) return;
+  }
+}
 
 }  // namespace
 
@@ -270,7 +282,10 @@ void ClientSession::flush() {
   if (!paused_.empty() && out_.size() < kStreamBuffer / 2) resume_node_reading();
   if (is_held_for(Hold::Unread) && unread_ <= table().limits.unread_replies / 2)
     release(Hold::Unread);
-  if (closing_ && head_ == nullptr && out_.empty()) close_now();
+  if (closing_ && head_ == nullptr && out_.empty()) {
+    discard_unread_requests(descriptor());
+    close_now();
+  }
 }
 
 void ClientSession::report_unread() {
