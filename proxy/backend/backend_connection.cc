@@ -234,7 +234,7 @@ bool BackendConnection::take_reply(const char* bytes, std::size_t count) {
       give_error(ticket, bytes, count);
     }
   } else {
-    ticket->stored.release(core_.blocks);
+    ticket->drop_stored(core_.blocks);
     core_.tickets.give(ticket);
   }
   if (head_ == nullptr && (retiring_ || use_ == ConnectionUse::Large)) [[unlikely]] {
@@ -250,8 +250,7 @@ void BackendConnection::give_error(Ticket* ticket, const char* bytes, std::size_
   if (ticket->stored_bytes() > 0) {
     std::string scratch;
     whole.append(ticket->view(scratch)).append(error);
-    ticket->stored.release(core_.blocks);
-    ticket->inline_size = 0;
+    ticket->drop_stored(core_.blocks);
     error = whole;
   }
   std::string_view about_itself = what_it_says_of_itself(error);
@@ -265,7 +264,12 @@ Ticket* BackendConnection::pop() {
   Ticket* ticket = head_;
   if (ticket == nullptr) return nullptr;
   head_ = ticket->next_in_connection;
-  if (head_ == nullptr) tail_ = nullptr;
+  __builtin_prefetch(head_);  // The next reply's, while this one is handled.
+  answered_ += ticket->request_bytes;
+  if (head_ == nullptr) {
+    tail_ = nullptr;
+    answered_ = appended_;  // Of a streamed request its beginning alone was counted.
+  }
   return ticket;
 }
 
@@ -335,13 +339,16 @@ void BackendConnection::fail(const std::string& why) {
   resp::ReplyWriter(unknown, false)
       .error(resp::errors::outcome_unknown(node_.route().name, node_.route().address.text(), why));
   bool any_lost = false;
-  while (Ticket* ticket = pop()) {
-    bool sent = ticket->end_offset - ticket->request_bytes < written_ || ticket->large;
+  std::uint64_t first_unsent = 0;
+  while (head_ != nullptr) {
+    bool sent = answered_ < written_ || head_->large;
     any_lost |= sent;
+    if (!sent && unsent.empty()) first_unsent = answered_;
+    Ticket* ticket = pop();
     if (!sent) {
       unsent.push_back(ticket);
     } else if (ticket->owner == nullptr) {
-      ticket->stored.release(core_.blocks);
+      ticket->drop_stored(core_.blocks);
       core_.tickets.give(ticket);
     } else {
       core_.stats.outcome_unknown.add();
@@ -351,8 +358,7 @@ void BackendConnection::fail(const std::string& why) {
   std::string bytes;
   if (!unsent.empty()) {
     std::string scratch;
-    std::uint64_t first = unsent.front()->end_offset - unsent.front()->request_bytes;
-    bytes = out_.contiguous(scratch).substr(static_cast<std::size_t>(first - written_));
+    bytes = out_.contiguous(scratch).substr(static_cast<std::size_t>(first_unsent - written_));
   }
   out_.release(core_.blocks);
   if (stream_source_ != nullptr) stream_source_->on_room();

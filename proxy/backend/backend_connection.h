@@ -55,6 +55,9 @@ class StreamSource {
 
 class BackendConnection final : public net::Socket, public Flushable {
  public:
+  // Larger pieces of requests go to the kernel uncopied, when nothing waits before them.
+  static constexpr std::size_t kDirectWrite = 16 * 1024;
+
   enum class State : std::uint8_t { Resolving, Connecting, Greeting, Ready, Closed };
 
   BackendConnection(WorkerCore& core, NodeBackend& node, Protocol protocol, ConnectionUse use);
@@ -70,8 +73,11 @@ class BackendConnection final : public net::Socket, public Flushable {
     ticket->connection = this;
     ticket->submitted_ms = static_cast<std::uint32_t>(core_.now_ms());
     ticket->request_bytes = static_cast<std::uint32_t>(count);
-    append(bytes, count);
-    ticket->end_offset = appended_;
+    if (count < kDirectWrite) [[likely]] {
+      append(bytes, count);
+    } else {
+      append_now(bytes, count);
+    }
   }
   void append(const char* bytes, std::size_t count) {
     out_.append(core_.blocks, bytes, count);
@@ -110,7 +116,7 @@ class BackendConnection final : public net::Socket, public Flushable {
   void set_mark() { mark_ = appended_; }
   // Whether all that was submitted before the mark is answered. By replies: a request that was sent
   // and not answered may still be executed.
-  [[nodiscard]] bool is_past_mark() const { return head_ == nullptr || head_->end_offset > mark_; }
+  [[nodiscard]] bool is_past_mark() const { return answered_ >= mark_; }
   [[nodiscard]] std::size_t queued_bytes() const { return out_.size(); }
   // Whether the oldest request waits since before `ms` (timeouts.request).
   [[nodiscard]] bool is_overdue(std::uint64_t limit_ms) const;
@@ -140,6 +146,7 @@ class BackendConnection final : public net::Socket, public Flushable {
   net::ByteChain out_;
   std::uint64_t appended_ = 0;
   std::uint64_t written_ = 0;
+  std::uint64_t answered_ = 0;  // Up to the oldest request that is not.
   std::uint64_t mark_ = 0;
   resp::ReplyParser parser_;
   State state_ = State::Resolving;

@@ -12,6 +12,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <string>
 #include <string_view>
 
 #include "proxy/net/byte_chain.h"
@@ -50,7 +52,10 @@ class PendingReply {
   ~PendingReply() = default;
 };
 
-struct Ticket {
+// A client's pipeline keeps thousands of tickets under way, more than the processor's first cache
+// holds. What every request needs therefore lies in the first of two cache lines; the second is
+// touched only when a reply has to wait.
+struct alignas(64) Ticket {
   static constexpr std::size_t kInline = 56;
 
   TicketOwner* owner = nullptr;
@@ -58,51 +63,66 @@ struct Ticket {
   Ticket* next_in_session = nullptr;
   BackendConnection* connection = nullptr;  // That answers, or answered it.
   PendingReply* pending = nullptr;          // Null: the reply comes from a connection.
-  std::uint64_t end_offset =
-      0;  // Of the request's last byte among all bytes ever given to the connection.
-  net::ByteChain stored;  // Reply bytes that can't be passed on yet; short ones lie in `bytes`.
-  std::uint64_t reply_bytes = 0;  // Seen so far.
+  std::uint64_t reply_bytes = 0;            // Seen so far.
   std::uint32_t request_bytes = 0;
   std::uint32_t submitted_ms = 0;  // Low bits of the loop's time.
   slots::SlotId slot = 0;
-  bool done = false;
-  bool retiring = false;
-  bool begun = false;   // A part of the reply is on its way to the client.
-  bool silent = false;  // The client does not want this reply (CLIENT REPLY).
-  bool sent_ahead =
-      false;  // The proxy's own: nobody waits for the reply, but others count on its effect.
-  bool large = false;  // A streamed request, on a connection of its own.
-  std::uint8_t inline_size = 0;
-  char bytes[kInline];
+  bool done : 1 = false;
+  bool retiring : 1 = false;
+  bool begun : 1 = false;   // A part of the reply is on its way to the client.
+  bool silent : 1 = false;  // The client does not want this reply (CLIENT REPLY).
+  // The proxy's own: nobody waits for the reply, but others count on its effect.
+  bool sent_ahead : 1 = false;
+  bool large : 1 = false;  // A streamed request, on a connection of its own.
 
+  Ticket() : inline_{} {}
+
+  // Reply bytes that can't be passed on yet.
   void store(net::BlockPool& pool, const char* from, std::size_t count) {
-    if (stored.empty() && inline_size + count <= kInline) {
-      std::memcpy(bytes + inline_size, from, count);
-      inline_size = static_cast<std::uint8_t>(inline_size + count);
-      return;
+    if (!is_chained_ && inline_size_ + count <= kInline) {
+      std::memcpy(inline_ + inline_size_, from, count);
+      inline_size_ = static_cast<std::uint8_t>(inline_size_ + count);
+    } else {
+      store_in_chain(pool, from, count);
     }
-    if (inline_size > 0) {
-      stored.append(pool, bytes, inline_size);
-      inline_size = 0;
-    }
-    stored.append(pool, from, count);
   }
-  [[nodiscard]] std::size_t stored_bytes() const { return inline_size + stored.size(); }
+  void drop_stored(net::BlockPool& pool) {
+    if (is_chained_) [[unlikely]]
+      chain_.release(pool);
+    is_chained_ = false;
+    inline_size_ = 0;
+  }
+  [[nodiscard]] std::size_t stored_bytes() const {
+    return is_chained_ ? chain_.size() : inline_size_;
+  }
   [[nodiscard]] std::string_view view(std::string& scratch) const {
-    return inline_size > 0 ? std::string_view(bytes, inline_size) : stored.contiguous(scratch);
+    return is_chained_ ? chain_.contiguous(scratch) : inline_bytes();
   }
+  // Where they lie: in the chain, or inline when that is null.
+  [[nodiscard]] net::ByteChain* chain() { return is_chained_ ? &chain_ : nullptr; }
+  [[nodiscard]] std::string_view inline_bytes() const { return {inline_, inline_size_}; }
+
+ private:
+  void store_in_chain(net::BlockPool& pool, const char* from, std::size_t count);
+
+  bool is_chained_ : 1 = false;
+  std::uint8_t inline_size_ = 0;
+  union {
+    char inline_[kInline];
+    net::ByteChain chain_;
+  };
 };
+static_assert(sizeof(Ticket) == 128);
 
 class TicketPool {
  public:
   Ticket* take() { return pool_.take(); }
-  // Requires that the ticket's stored bytes are released.
+  // Requires drop_stored() before.
   void give(Ticket* ticket) {
     ticket->owner = nullptr;
     ticket->next_in_session = nullptr;
     ticket->pending = nullptr;
     ticket->reply_bytes = 0;
-    ticket->inline_size = 0;
     ticket->begun = ticket->done = ticket->retiring = ticket->silent = ticket->sent_ahead =
         ticket->large = false;
     pool_.give(ticket);

@@ -42,6 +42,7 @@ class SlabPool {
     if (piece == nullptr) [[unlikely]]
       return take_from_another();
     slab->free = piece->*Next;
+    __builtin_prefetch(slab->free, 1);  // Whoever takes one mostly takes more.
     ++slab->used;
     return piece;
   }

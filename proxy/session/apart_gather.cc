@@ -16,7 +16,7 @@ ApartGather::ApartGather(ClientSession& session)
 
 ApartGather::~ApartGather() {
   for (backend::Ticket* ticket : tickets_) {
-    ticket->stored.release(core_.blocks);
+    ticket->drop_stored(core_.blocks);
     core_.tickets.give(ticket);
   }
 }
@@ -82,8 +82,7 @@ void ApartGather::on_reply(backend::Ticket* ticket, const char* bytes, std::size
 }
 
 void ApartGather::on_lost(backend::Ticket* ticket, std::string_view error) {
-  ticket->stored.release(core_.blocks);
-  ticket->inline_size = 0;
+  ticket->drop_stored(core_.blocks);
   ticket->store(core_.blocks, error.data(), error.size());
   end_fragment(nullptr);
 }
@@ -102,7 +101,7 @@ std::vector<std::string> ApartGather::take_replies() {
   std::string scratch;
   for (backend::Ticket* ticket : tickets_) {
     replies.emplace_back(ticket->view(scratch));
-    ticket->stored.release(core_.blocks);
+    ticket->drop_stored(core_.blocks);
     core_.tickets.give(ticket);
   }
   tickets_.clear();

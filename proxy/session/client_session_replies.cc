@@ -204,6 +204,7 @@ void ClientSession::advance() {
       emit_stored(head_);
     }
     if (!head_->done) break;
+    __builtin_prefetch(head_->next_in_session);
     pop_head();
   }
   if (!paused_.empty()) resume_node_reading();
@@ -213,26 +214,24 @@ void ClientSession::emit_stored(backend::Ticket* ticket) {
   std::size_t count = ticket->stored_bytes();
   unread_ -= std::min(count, unread_);
   if (ticket->silent) {
-    ticket->stored.release(core_.blocks);
     mark_dirty();  // The flush looks at what is unread, and lets the session go on.
-  } else if (ticket->inline_size > 0) {
-    emit(ticket->bytes, ticket->inline_size);
-  } else {
-    out_.append(core_.blocks, ticket->stored);
+  } else if (net::ByteChain* chain = ticket->chain()) {
+    out_.append(core_.blocks, *chain);
     unread_ += count;
     mark_dirty();
+  } else {
+    emit(ticket->inline_bytes().data(), count);
   }
-  ticket->inline_size = 0;
+  ticket->drop_stored(core_.blocks);
 }
 
 void ClientSession::drop_stored(backend::Ticket* ticket) {
   unread_ -= std::min(ticket->stored_bytes(), unread_);
-  ticket->stored.release(core_.blocks);
-  ticket->inline_size = 0;
+  ticket->drop_stored(core_.blocks);
 }
 
 void ClientSession::settle(backend::Ticket* ticket) {
-  ticket->stored.release(core_.blocks);
+  ticket->drop_stored(core_.blocks);
   core_.tickets.give(ticket);
 }
 

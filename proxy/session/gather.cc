@@ -17,7 +17,7 @@ Gather::Gather(ClientSession& session)
 
 Gather::~Gather() {
   for (backend::Ticket* ticket : tickets_) {
-    ticket->stored.release(core_.blocks);
+    ticket->drop_stored(core_.blocks);
     core_.tickets.give(ticket);
   }
 }
@@ -50,10 +50,7 @@ void Gather::add_bytes(std::size_t count) {
   bytes_ += count;
   if (bytes_ <= core_.table->limits.merged_reply || too_large_) return;
   too_large_ = true;
-  for (backend::Ticket* ticket : tickets_) {
-    ticket->stored.release(core_.blocks);
-    ticket->inline_size = 0;
-  }
+  for (backend::Ticket* ticket : tickets_) ticket->drop_stored(core_.blocks);
 }
 
 void Gather::on_part(backend::Ticket* ticket, const char* bytes, std::size_t count) {
@@ -71,8 +68,7 @@ void Gather::on_reply(backend::Ticket* ticket, const char* bytes, std::size_t co
 }
 
 void Gather::on_lost(backend::Ticket* ticket, std::string_view error) {
-  ticket->stored.release(core_.blocks);
-  ticket->inline_size = 0;
+  ticket->drop_stored(core_.blocks);
   ticket->store(core_.blocks, error.data(), error.size());
   end_fragment(ticket);
 }
