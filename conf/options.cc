@@ -119,7 +119,7 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
         "limits.buffered_request",
         "A request that has to be held whole, since its keys are known only at its end."),
     option<C, value::Size, &C::limits, &Limits::stream_request>(
-        "limits.stream_request", "Larger requests are streamed on a node connection of their own."),
+        "limits.stream_request", "A larger argument is streamed, on a node connection of its own."),
     option<C, value::Size, &C::limits, &Limits::stream_reply>(
         "limits.stream_reply", "A larger reply takes its node connection for itself."),
     option<C, value::Count, &C::limits, &Limits::inflight_requests>(

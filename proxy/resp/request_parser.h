@@ -31,6 +31,10 @@ struct FrameState {
     args.clear();
   }
   void rebase(const char* from, const char* to);
+  // Whether one argument has more than `limit` bytes, or what was parsed before it.
+  [[nodiscard]] bool is_larger_than(std::size_t limit) const {
+    return position > limit || (bulk_length >= 0 && static_cast<std::size_t>(bulk_length) > limit);
+  }
   // Bytes the frame needs at least, as far as its headers say.
   [[nodiscard]] std::size_t bytes_needed() const {
     return position + (bulk_length >= 0 ? static_cast<std::size_t>(bulk_length) + 2 : 1);

@@ -148,7 +148,7 @@ std::size_t ClientSession::process(const char* bytes, std::size_t size, resp::Fr
       return size;
     } else {
       std::size_t consumed = 0;
-      if (frame.bytes_needed() > table().limits.stream_request &&
+      if (frame.is_larger_than(table().limits.stream_request) &&
           begin_stream(bytes + used, size - used, frame, consumed)) {
         frame.clear();
         return used + consumed;
@@ -294,7 +294,8 @@ void ClientSession::resume() {
   if (input_ != nullptr && holds_ == 0) input_->kept_back_by = nullptr;
   if (draining_ && holds_ == 0) close_after_replies();
   if (!is_open()) return;
-  if (holds_ == 0 && read_stopped_) read_stopped_ = false;
+  bool feeding = stream_ != nullptr && !stream_->skipper.is_done();
+  if (holds_ == 0 || feeding) read_stopped_ = false;
   watch_now();
 }
 

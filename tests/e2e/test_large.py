@@ -80,6 +80,24 @@ def values_around_every_threshold_pass_whole(shop):
         )
 
 
+@test
+def a_value_of_64_kb_takes_no_connection_of_its_own(shop):
+    client = shop.client(timeout=15)
+
+    def set_over_the_shared_connection(size):
+        def behind_getrange():
+            return shop.node(0).ask("CLIENT", "LIST").count(b" cmd=getrange ")
+
+        same(client.raw("GETRANGE", A, 0, 0), bulk("x"))
+        before = behind_getrange()
+        same(client.raw("SET", A, b"x" * size), OK)
+        return behind_getrange() < before
+
+    same(client.raw("SET", A, "x"), OK)
+    check(set_over_the_shared_connection(65_536), "64 KB over the shared connection")
+    check(not set_over_the_shared_connection(100_000), "more over another one")
+
+
 @test(stock=True)
 def a_large_echo_and_a_large_error_pass_too(shop):
     client = shop.client(timeout=15)

@@ -266,6 +266,21 @@ TEST_CASE("an unfinished frame says how much it needs at least") {
   }
 }
 
+TEST_CASE("a frame is judged by its argument and by what stands before it, not by their sum") {
+  auto unfinished = [](const std::string& bytes) {
+    FrameState frame;
+    REQUIRE(parse_request(frame, bytes.data(), bytes.size(), {}) == FrameOutcome::NeedMore);
+    return frame;
+  };
+  const std::string key = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n";
+  CHECK_FALSE(unfinished(key + "$100\r\nab").is_larger_than(100));
+  CHECK(unfinished(key + "$101\r\nab").is_larger_than(100));
+  CHECK_FALSE(unfinished(key + "$").is_larger_than(100));
+  std::string many = "*4\r\n$5\r\nRPUSH\r\n$1\r\nk\r\n$90\r\n" + std::string(90, 'x') + "\r\n";
+  CHECK(unfinished(many + "$1\r\n").is_larger_than(100));
+  CHECK_FALSE(unfinished(many + "$1\r\n").is_larger_than(200));
+}
+
 TEST_CASE("an inline command is one line of words") {
   SUBCASE("parted by blanks, ended by LF or CRLF") {
     CHECK(inline_of("PING\r\n").words == Words{"PING"});
