@@ -296,6 +296,7 @@ void Proxy::on_health(const std::string& node, const control::NodeStatus& status
     NodeRoute& route = table.nodes[*index];
     route.state = state;
     route.reason = reason;
+    route.is_busy = status.is_busy;
     route.incarnation = status.incarnation;
     if (table.redis_version.empty()) table.redis_version = status.version;
   });
