@@ -73,7 +73,7 @@ void Checker::on_evicted(Node& node, const std::string& key) {
   if (&ownership_.owner(slot) != &node) {
     (&node == target_ ? gone_from_target_ : evicted_from_kept_).insert(key);
   } else if (ownership_.is_fenced(slot)) {
-    evicted_in_fence_.insert(key);
+    evicted_in_fence_[key] = node.history_size();
   } else {
     change(node, key, std::nullopt);
   }
@@ -93,6 +93,12 @@ void Checker::on_restarted(Node& node, std::size_t cut) {
     }
   }
   records_.assign(std::make_move_iterator(left.rbegin()), std::make_move_iterator(left.rend()));
+  if (&node == source_) {
+    adopt(node, [&](const std::string& key) {
+      const slots::SlotId slot = slot_of_key(key);
+      return damaged_earlier_.contains(slot) && &ownership_.owner(slot) == &node;
+    });
+  }
   for (const Collected& collected : collected_) {
     if (&node == source_ && cut < collected.needs_history) uncollected_.add(collected.slots);
   }
@@ -102,23 +108,21 @@ void Checker::on_restarted(Node& node, std::size_t cut) {
     kept.is_lost = true;
     if (!kept.is_flushed) continue;
     // An acknowledged flush and its loss: whatever is left is right.
-    std::erase_if(shadow_,
-                  [&](const auto& item) { return kept.slots.contains(slot_of_key(item.first)); });
-    for (const auto& [key, entry] : node.dict()) {
-      if (kept.slots.contains(slot_of_key(key))) shadow_[key] = entry;
-    }
+    adopt(node, [&](const std::string& key) { return kept.slots.contains(slot_of_key(key)); });
   }
 }
 
 void Checker::on_lifted() {
-  for (const std::string& key : evicted_in_fence_) change(*source_, key, std::nullopt);
+  for (const auto& [key, history_size] : evicted_in_fence_) {
+    change(*source_, history_size, key, std::nullopt);
+  }
   evicted_in_fence_.clear();
 }
 
 void Checker::on_committed(const slots::SlotSet& group, bool is_target_restarted) {
   kept_.push_back({group, target_->marker_history(), is_target_restarted, false});
   if (!is_target_restarted) {
-    for (const std::string& key : evicted_in_fence_) {
+    for (const auto& [key, history_size] : evicted_in_fence_) {
       if (!target_->find(key)) change(*source_, key, std::nullopt);
       evicted_from_kept_.insert(key);
     }
@@ -139,10 +143,9 @@ void Checker::on_given_back(const slots::SlotSet& slots) {
     const slots::SlotId slot = slot_of_key(key);
     return slots.contains(slot) && (damaged_.contains(slot) || evicted_from_kept_.contains(key));
   };
-  std::erase_if(shadow_, [&](const auto& item) { return is_own_loss(item.first); });
-  for (const auto& [key, entry] : source_->dict()) {
-    if (is_own_loss(key)) shadow_[key] = entry;
-  }
+  adopt(*source_, is_own_loss);
+  for (const std::string& key : evicted_from_kept_) damaged_earlier_.add(slot_of_key(key));
+  damaged_earlier_.add(damaged_);
   if (const std::string wrong = difference(*source_, slots); !wrong.empty()) {
     violated("I2", "given back, but " + wrong);
   }
@@ -202,9 +205,21 @@ void Checker::check_no_copies(const slots::SlotSet& slots) {
   }
 }
 
+void Checker::adopt(const Node& node, const std::function<bool(const std::string& key)>& which) {
+  std::erase_if(shadow_, [&](const auto& item) { return which(item.first); });
+  for (const auto& [key, entry] : node.dict()) {
+    if (which(key)) shadow_[key] = entry;
+  }
+}
+
 void Checker::change(const Node& node, const std::string& key, std::optional<Entry> entry) {
+  change(node, node.history_size(), key, std::move(entry));
+}
+
+void Checker::change(const Node& node, std::size_t history_size, const std::string& key,
+                     std::optional<Entry> entry) {
   auto found = shadow_.find(key);
-  records_.push_back({&node, node.history_size(), key,
+  records_.push_back({&node, history_size, key,
                       found == shadow_.end() ? std::nullopt : std::optional(found->second)});
   if (entry) {
     shadow_[key] = *entry;

@@ -19,6 +19,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -84,6 +86,10 @@ class Checker : public NodeObserver {
 
   void forget(const slots::SlotSet& slots);  // They are kept no longer.
   void change(const Node& node, const std::string& key, std::optional<Entry> entry);
+  void change(const Node& node, std::size_t history_size, const std::string& key,
+              std::optional<Entry> entry);
+  // The node's own losses: what it has of these keys is right.
+  void adopt(const Node& node, const std::function<bool(const std::string& key)>& which);
   // Where the node has something else than the shadow; "" if nowhere.
   std::string difference(const Node& node, const slots::SlotSet& slots,
                          const std::set<std::string>& but_for = {}) const;
@@ -97,7 +103,7 @@ class Checker : public NodeObserver {
   std::vector<Kept> kept_;
   std::vector<Collected> collected_;
   // Evicted by the source under the fence: nobody saw it, so either way is right.
-  std::set<std::string> evicted_in_fence_;
+  std::map<std::string, std::size_t> evicted_in_fence_;  // And the history with it.
   // Lost by the target since the feeds were caught: as if it had been right after the commit.
   std::set<std::string> gone_from_target_;
   bool is_target_flushed_ = false;
@@ -106,6 +112,7 @@ class Checker : public NodeObserver {
   // The source came back from before it was collected: nobody sees what it has again.
   slots::SlotSet uncollected_;
   std::set<std::string> evicted_from_kept_;
+  slots::SlotSet damaged_earlier_;  // And given back so: another restart may bring some back.
 };
 
 }  // namespace sim
