@@ -2,7 +2,7 @@
 # make run      tries it: three redis-servers with slotproxy in front of them (NODES=5 PORT=7000 for others)
 # make test     unit tests, simulation, end-to-end tests; make check: lint, then tests
 # make help     lists everything
-.PHONY: all configure run test unit sim e2e check lint fmt fuzz asan tsan bench nightly clean help
+.PHONY: all configure run test unit sim e2e chaos check lint fmt fuzz asan tsan bench nightly clean help
 .DELETE_ON_ERROR:
 
 BUILD ?= build
@@ -53,6 +53,10 @@ e2e:
 	@$(DEPS) build test
 	@$(MAKE) --no-print-directory all
 	$(call BINARIES,$(BUILD)) tests/e2e/run $(E2E_ARGS)
+
+# Moves of slots through every fault, with clients that know what each key may be.
+chaos:
+	@$(MAKE) --no-print-directory e2e E2E_ARGS="--all --only test_chaos $(E2E_ARGS)"
 
 check: lint test
 
@@ -108,6 +112,7 @@ help:
 	@echo "make run       slotproxy in front of redis-servers of its own; NODES=3 PORT=6400"
 	@echo "make test      unit tests, simulation, end-to-end tests (make unit, make sim, make e2e E2E_ARGS='--only WORD')"
 	@echo "make sim       moves of slots in simulated time, SIM_SEEDS=1000 runs; replay one: build/sim --seed N --trace"
+	@echo "make chaos     moves through every fault of proxy and nodes, with checking clients; make test has the short ones"
 	@echo "make lint      format, include directions, clang-tidy; LINT_BASE=COMMIT or LINT_ALL=1"
 	@echo "make fmt       formats the sources in place"
 	@echo "make check     lint and test: before every commit"

@@ -98,8 +98,8 @@ PlanRun::~PlanRun() = default;
 void PlanRun::start() {
   is_moving_ = true;
   FenceKeeper::Owner owner = 0;
+  // Of pairs with nothing left to do too: the marker may still have to be removed.
   for (control::PairWork& work : control::work_of(cluster_.state(), plan_)) {
-    if (work.to_move.empty() && work.kept.empty()) continue;
     Pair& pair = pairs_.emplace_back();
     pair.work = std::move(work);
     pair.progress.slots_total = pair.work.slots_total;

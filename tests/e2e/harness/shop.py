@@ -15,6 +15,7 @@ from .check import Failure, Skip, eventually, same
 from .proxy import Proxy, find_slotctl, yaml
 from .relay import Relay
 from .servers import RedisCluster, RedisServer
+from .tap import Tap
 from .wire import Wire
 
 NAMES = ("inv-bcn", "inv-vlc", "inv-gir")
@@ -71,6 +72,7 @@ class Shop:
         config=None,
         node_args=(),
         relays=(),
+        taps=(),
         start=True,
         workers=2,
         endpoints=True,
@@ -80,14 +82,15 @@ class Shop:
     ):
         """`config` is merged over the usual file (None deletes a key); `relays`: places of nodes
         that get a Relay in
-        between; `nodes`: RedisServers to use instead of three new ones; `edit` changes the finished
-        dict.
+        between, `taps`: a Tap; `nodes`: RedisServers to use instead of three new ones; `edit` changes
+        the finished dict.
         """
         self.binary, self.env = binary, env
         self.folder = tempfile.mkdtemp(prefix="e2e-shop-")
         self.own_nodes = nodes is None
         self.nodes = nodes or [RedisServer(*node_args) for _ in NAMES]
         self.relays = {place: Relay(self.nodes[place].address) for place in relays}
+        self.relays.update((place, Tap(self.nodes[place].address)) for place in taps)
         self.proxy = None
         self.proxies = []
         self.config_path = os.path.join(self.folder, "shop.yaml")
