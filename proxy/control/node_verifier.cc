@@ -121,6 +121,19 @@ std::optional<std::string> why_unsuitable(const NodeFacts& facts) {
   return std::nullopt;
 }
 
+std::optional<std::string> why_foreign(std::string_view identity, std::string_view cluster,
+                                       std::string_view node) {
+  const auto holder = parse_identity(identity);
+  if (!holder) return fmt::format("holds something else under the key {}", resp::kIdentityKey);
+  if (holder->cluster != cluster) {
+    return fmt::format("belongs to cluster \"{}\", as node {}", quoted(holder->cluster),
+                       quoted(holder->node));
+  }
+  if (holder->node != node)
+    return fmt::format("is the server of node {} of this cluster", quoted(holder->node));
+  return std::nullopt;
+}
+
 std::string identity_of(std::string_view cluster, std::string_view node, std::uint64_t random) {
   return fmt::format("{}/{}/{:016x}", cluster, node, random);
 }
@@ -221,16 +234,8 @@ NodeVerifier::Step NodeVerifier::on_identity(const Reply& reply) {
     return refused(fmt::format("is another server: its identity is {}, recorded is {}",
                                quoted(reply.text), expected));
   }
-  const auto holder = parse_identity(reply.text);
-  if (!holder)
-    return refused(fmt::format("holds something else under the key {}", resp::kIdentityKey));
-  if (holder->cluster != options_.cluster) {
-    return refused(fmt::format("belongs to cluster \"{}\", as node {}", quoted(holder->cluster),
-                               quoted(holder->node)));
-  }
-  if (holder->node != options_.node) {
-    return refused(fmt::format("is the server of node {} of this cluster", quoted(holder->node)));
-  }
+  if (auto reason = why_foreign(reply.text, options_.cluster, options_.node))
+    return refused(std::move(*reason));
   identity_ = reply.text;
   return after_identity();
 }

@@ -47,6 +47,11 @@ struct NodeFacts {
 // can.
 [[nodiscard]] std::optional<std::string> why_unsuitable(const NodeFacts& facts);
 
+// Why a server with this identity is not that node ("belongs to cluster ..."); nothing when it is.
+[[nodiscard]] std::optional<std::string> why_foreign(std::string_view identity,
+                                                     std::string_view cluster,
+                                                     std::string_view node);
+
 // "<cluster>/<node>/<16 hex digits>".
 [[nodiscard]] std::string identity_of(std::string_view cluster, std::string_view node,
                                       std::uint64_t random);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "proxy/control/plan_checks.h"
 #include "proxy/control/plan_reports.h"
 
 namespace proxy::control {
@@ -80,6 +81,30 @@ std::vector<slots::Goal> goals_of_drift(const conf::Config& config, const slots:
   // A new node that lists its slots wants those, and not a share by its weight.
   if (wants_slots) return {ownership_of(config)};
   return goals;
+}
+
+// Adds what a node does not say of itself: that its watch finds it wrong or silent, that it is
+// another node's server.
+void note_what_the_proxy_knows(Findings& findings, const AdminSnapshot& snapshot) {
+  std::map<std::string, std::string> names;  // By run id.
+  for (std::size_t i = 0; i < snapshot.table->nodes.size() && i < snapshot.nodes.size(); ++i) {
+    const std::string& name = snapshot.table->nodes[i].name;
+    const NodeStatus& status = snapshot.nodes[i];
+    if (!status.run_id.empty()) names.emplace(status.run_id, name);
+    const auto finding = findings.find(name);
+    if (finding == findings.end() || !finding->second.problem.empty()) continue;
+    if (status.state != NodeState::Up)
+      finding->second.problem = fmt::format("is {}: {}", to_string(status.state), status.reason);
+  }
+  for (auto& [name, finding] : findings) {
+    if (!finding.problem.empty()) continue;
+    const auto [other, is_first] = names.emplace(finding.facts.run_id, name);
+    if (!is_first && other->second != name) {
+      finding.problem = fmt::format("is the same server as node {}", other->second);
+    } else if (!finding.identity.empty()) {
+      finding.problem = why_foreign(finding.identity, snapshot.table->cluster, name).value_or("");
+    }
+  }
 }
 
 bool has_other_nodes(const conf::Config& a, const conf::Config& b) {
@@ -248,7 +273,7 @@ void PlanDesk::check(slots::PlanId plan, std::function<void(const Checked&)> don
   preflights_[number] = std::make_unique<Preflight>(
       loop_, std::move(nodes), client_name_, snapshot.config->timeouts.connect,
       snapshot.config->timeouts.node_silent,
-      [this, number, plan, done = std::move(done)](const Findings& findings) {
+      [this, number, plan, done = std::move(done)](Findings findings) {
         over_.push_back(number);
         sweeper_.start(std::chrono::milliseconds(0), [this] {
           for (const std::uint64_t over : std::exchange(over_, {})) preflights_.erase(over);
@@ -256,6 +281,7 @@ void PlanDesk::check(slots::PlanId plan, std::function<void(const Checked&)> don
         const auto known = port_.state().plans.find(plan);
         Checked checked;
         checked.at = std::chrono::steady_clock::now();
+        note_what_the_proxy_knows(findings, port_.plan_snapshot());
         if (known != port_.state().plans.end()) checked.checks = judge(known->second, findings);
         for (const auto& [node, finding] : findings) {
           if (finding.problem.empty()) checked.facts[node] = finding.facts;
@@ -331,13 +357,14 @@ Surroundings PlanDesk::surroundings(slots::Measure measure) {
 
 std::vector<AskedNode> PlanDesk::nodes_of(const PlanRecord& plan) {
   const AdminSnapshot snapshot = port_.plan_snapshot();
+  std::map<std::string, PlanRole> roles = roles_in(plan.plan.content);
   std::vector<AskedNode> nodes;
   for (const auto& [name, place] : plan.plan.content.places) {
     const auto route = std::ranges::find(snapshot.table->nodes, name, &NodeRoute::name);
     if (route != snapshot.table->nodes.end()) {
-      nodes.push_back({name, route->address, route->username, route->password});
+      nodes.push_back({name, route->address, route->username, route->password, roles[name]});
     } else if (const conf::NodeConfig* node = find_node(*snapshot.config, name)) {
-      nodes.push_back({name, node->address, node->username, node->password});
+      nodes.push_back({name, node->address, node->username, node->password, roles[name]});
     }
   }
   return nodes;

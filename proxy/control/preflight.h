@@ -1,4 +1,7 @@
-// Preflight: what the nodes of a plan say of themselves before it is approved, and what that means.
+// Preflight: asks the nodes of a plan what they say of themselves before it is approved.
+// plan_checks.h judges it.
+//
+// Nothing of what is asked changes a node's data; see needed_rights.h for how rights are tried.
 //
 // Thread:  the control loop. Destroying it ends the questions without a completion. One use.
 // Owns:    a connection per node, while it asks.
@@ -16,27 +19,17 @@
 #include "admin/plan_api.h"
 #include "conf/config.h"
 #include "proxy/control/node_client.h"
-#include "proxy/control/node_verifier.h"
+#include "proxy/control/node_finding.h"
 #include "proxy/control/plan_record.h"
 
 namespace proxy::control {
-
-struct NodeFinding {
-  std::string problem = {};  // Why it could not be asked; empty when it answered.
-  NodeFacts facts = {};
-  std::int64_t clock_ms_ahead = 0;       // Of this proxy's clock.
-  std::string other_databases = {};      // "db1, db3": those with keys, database 0 excepted.
-  bool is_persistent = false;            // AOF, RDB or a replica.
-  std::vector<std::string> denied = {};  // Commands that the mover needs and may not use.
-  bool rights_known = false;
-};
-using Findings = std::map<std::string, NodeFinding>;
 
 struct AskedNode {
   std::string name;
   conf::Address address;
   std::string username;
   std::string password;
+  PlanRole role = {};  // Which rights it is asked for.
 };
 
 class Preflight {
@@ -58,6 +51,8 @@ class Preflight {
 
   void start(std::size_t index);
   void ask(std::size_t index);
+  void ask_for_rights(std::size_t index);
+  void ask_for_right(std::size_t index, const NeededRight& right);
   void ask(std::size_t index, const Command& command,
            std::function<void(NodeFinding&, const Reply&)> take);
   void end(std::size_t index, std::string problem);
@@ -79,8 +74,5 @@ struct Expected {
   double bytes = 0;
 };
 [[nodiscard]] Expected expected_of(const PlanRecord& plan, const slots::Move& move);
-
-// The checks of a plan, those that fail first.
-[[nodiscard]] std::vector<admin::PlanCheck> judge(const PlanRecord& plan, const Findings& findings);
 
 }  // namespace proxy::control

@@ -1,0 +1,141 @@
+#include "proxy/control/needed_rights.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "proxy/resp/reserved_key.h"
+
+namespace proxy::control {
+
+namespace {
+
+// A name that no client will have chosen, and one of the proxy's own that it does not use.
+constexpr const char* kAnyKey = "slotproxy-asks-for-its-rights:3f9ce1a2";
+const std::string kOwnKey = std::string(resp::kReservedPrefix) + "rights";
+
+enum class Who : std::uint8_t { Both, Source, Target, Functions };
+enum class Keys : std::uint8_t { None, Data, Own };
+
+struct Line {
+  Who who;
+  const char* name;
+  Keys keys;
+  bool is_vital;
+  Command words;
+};
+
+// What the greeting of a mover's connection, its feed, its copies, the collection and the watch
+// over the target's durability need. PEXPIRETIME and PTTL with TIME: one or the other, by version.
+const std::vector<Line>& lines() {
+  static const std::vector<Line> kLines{
+      {Who::Both, "client|setname", Keys::None, true, {"CLIENT", "SETNAME", ""}},
+      {Who::Both, "client|id", Keys::None, true, {"CLIENT", "ID"}},
+      {Who::Both, "client|list", Keys::None, true, {"CLIENT", "LIST", "ID", "1"}},
+      {Who::Both, "client|kill", Keys::None, true, {"CLIENT", "KILL", "ID", "0"}},
+      {Who::Both, "client|tracking", Keys::None, true, {"CLIENT", "TRACKING", "OFF"}},
+      {Who::Both, "role", Keys::None, true, {"ROLE"}},
+      {Who::Both, "info", Keys::None, true, {"INFO", "server"}},
+      {Who::Both, "ping", Keys::None, true, {"PING"}},
+      {Who::Both, "get", Keys::Own, true, {"GET", kOwnKey}},
+      {Who::Both, "scan", Keys::None, true, {"SCAN", "0", "COUNT", "1"}},
+      {Who::Both, "unlink", Keys::Data, true, {"UNLINK", kAnyKey}},
+      {Who::Source, "memory|usage", Keys::Data, true, {"MEMORY", "USAGE", kAnyKey}},
+      {Who::Source, "dump", Keys::Data, true, {"DUMP", kAnyKey}},
+      {Who::Target, "restore", Keys::Data, true, {"RESTORE", kAnyKey, "0", "x"}},
+      {Who::Target, "set", Keys::Own, true, {"SET", kOwnKey, "x", "XX"}},
+      {Who::Target, "unlink", Keys::Own, true, {"UNLINK", kOwnKey}},
+      {Who::Target, "config|get", Keys::None, false, {"CONFIG", "GET", "save"}},
+      {Who::Target, "bgsave", Keys::None, false, {"BGSAVE", "x"}},
+  };
+  return kLines;
+}
+
+const std::vector<Line>& lines_by_version(bool knows_expire_time) {
+  static const std::vector<Line> kNewer{
+      {Who::Source, "pexpiretime", Keys::Data, true, {"PEXPIRETIME", kAnyKey}},
+      {Who::Both, "client|no-evict", Keys::None, false, {"CLIENT", "NO-EVICT", "OFF"}},
+      {Who::Functions, "function|dump", Keys::None, true, {"FUNCTION", "DUMP"}},
+      {Who::Functions, "function|restore", Keys::None, true, {"FUNCTION", "RESTORE", "x"}},
+  };
+  static const std::vector<Line> kOlder{
+      {Who::Source, "pttl", Keys::Data, true, {"PTTL", kAnyKey}},
+      {Who::Source, "time", Keys::None, true, {"TIME"}},
+  };
+  return knows_expire_time ? kNewer : kOlder;
+}
+
+bool concerns(const Line& line, const PlanRole& role) {
+  switch (line.who) {
+    case Who::Both:
+      return true;
+    case Who::Source:
+      return role.gives;
+    case Who::Target:
+      return role.takes;
+    case Who::Functions:
+      return role.joins || role.gives_functions;
+  }
+  return true;
+}
+
+void add_once(std::vector<std::string>& names, const std::string& name) {
+  if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+}
+
+// `words`: of the server, in which it refuses the command or one of its keys.
+void take_refusal(Rights& rights, const NeededRight& right, std::string_view words) {
+  if (words.find(" key") != std::string_view::npos) {
+    (right.on_keys ? rights.denies_keys : rights.denies_own_keys) = true;
+  } else {
+    add_once(right.is_vital ? rights.denied : rights.wished, right.name);
+  }
+}
+
+void take_unknown(Rights& rights, const NeededRight& right) {
+  if (right.is_vital) add_once(rights.missing, right.name);
+}
+
+}  // namespace
+
+std::vector<NeededRight> needed_rights(const PlanRole& role, bool knows_expire_time) {
+  std::vector<NeededRight> rights;
+  for (const auto* all : {&lines(), &lines_by_version(knows_expire_time)}) {
+    for (const Line& line : *all) {
+      if (concerns(line, role))
+        rights.push_back({line.name, line.words, line.keys == Keys::Data, line.is_vital});
+    }
+  }
+  return rights;
+}
+
+void take_dry_run(Rights& rights, const NeededRight& right, const Reply& reply) {
+  if (reply.is_error()) {
+    // "ERR Command 'dump' not found", of a server where it was renamed.
+    if (reply.text.find("not found") != std::string::npos) take_unknown(rights, right);
+    return;
+  }
+  rights.are_known = true;
+  if (reply.text != "OK") take_refusal(rights, right, reply.text);
+}
+
+void take_trial(Rights& rights, const NeededRight& right, const Reply& reply) {
+  rights.are_known = true;
+  if (!reply.is_error()) return;
+  if (reply.error_word() == "NOPERM") take_refusal(rights, right, reply.text);
+  if (reply.text.starts_with("ERR unknown command")) take_unknown(rights, right);
+}
+
+std::string acl_line(const std::string& user, const Rights& rights) {
+  std::string line = "ACL SETUSER " + user;
+  for (const auto* names : {&rights.denied, &rights.wished}) {
+    for (const std::string& name : *names) line += " +" + name;
+  }
+  if (rights.denies_keys) {
+    line += " ~*";
+  } else if (rights.denies_own_keys) {
+    line += " ~" + std::string(resp::kReservedPrefix) + "*";
+  }
+  return line;
+}
+
+}  // namespace proxy::control
