@@ -214,7 +214,10 @@ slots::Result<NodeLink::Replies> NodeLink::exchange() {
   if (!is_open()) return fail(Errc::Unavailable, "not connected");
   forget_replies();
   if (auto status = write_some(); !status) return std::unexpected(std::move(status).error());
-  std::uint64_t seen = bytes_;
+  const auto answered = [this, since = bytes_ - pushed_bytes_] {
+    return static_cast<std::int64_t>(bytes_ - pushed_bytes_ - since);
+  };
+  std::int64_t seen = 0;
   Clock::time_point silent_at = Clock::now() + options_.silence;
   while (replies_wanted_ > 0) {
     bool timed_out = false;
@@ -224,8 +227,8 @@ slots::Result<NodeLink::Replies> NodeLink::exchange() {
     if (status && !timed_out) status = read_some();
     if (!status) return std::unexpected(std::move(status).error());
     if (timed_out) return lose(Errc::Timeout, "does not answer");
-    if (bytes_ != seen) silent_at = Clock::now() + options_.silence;
-    seen = bytes_;
+    if (answered() > seen) silent_at = Clock::now() + options_.silence;
+    seen = std::max(seen, answered());
   }
   for (const auto& [begin, size] : places_) replies_.emplace_back(input_.get() + begin, size);
   return Replies(replies_);
@@ -307,6 +310,7 @@ Status NodeLink::parse() {
     const std::string_view reply(input + begin, parsed_ - begin);
     if (parser_.type() == '>') {
       take_push(reply);
+      pushed_bytes_ += reply.size();
     } else if (replies_wanted_ == 0) {
       return lose(Errc::Unavailable, "sends a reply that nobody asked for");
     } else {

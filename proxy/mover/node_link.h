@@ -7,8 +7,9 @@
 // Thread:  one, the mover's; calls block it, within the limits.
 // Owns:    its socket. A link that ends while the node may still have commands of it is entered in
 //          LostClients; the next open() to that node ends it there for certain.
-// Limits:  `silence`: so long no byte may come or go while something is awaited. Connecting,
-//          resolving the name and greeting take at most `connect_timeout` together.
+// Limits:  `silence`: so long no byte may come or go while something is awaited, what the feed says
+//          not counted: a node that takes no more commands may report changes all the same.
+//          Connecting, resolving the name and greeting take at most `connect_timeout` together.
 // Errors:  Timeout and Unavailable (also when `interrupt` says so): the link is closed then, and
 //          whether the commands under way are executed is not known. Error replies are replies;
 //          only open() makes errors of them.
@@ -123,6 +124,7 @@ class NodeLink {
 
   Notices notices_;
   std::uint64_t bytes_ = 0;
+  std::uint64_t pushed_bytes_ = 0;  // Of whole pushes, ever.
   Clock::time_point greeting_deadline_ = Clock::time_point::max();
   Clock::time_point alarm_at_;
   std::function<void()> alarm_;

@@ -227,10 +227,12 @@ TEST_CASE("names resolve, and one that does not is named") {
 
 // --- against scripts
 
-// Accepts one connection and answers the greeting; then sends `bytes` in pieces of `piece`.
+// Accepts one connection and answers the greeting; then sends `bytes` in pieces of `piece`, with a
+// pause after each.
 class Script {
  public:
-  Script(std::string bytes, std::size_t piece) : bytes_(std::move(bytes)), piece_(piece) {
+  Script(std::string bytes, std::size_t piece, std::chrono::milliseconds pause = 0ms)
+      : bytes_(std::move(bytes)), piece_(piece), pause_(pause) {
     listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -260,7 +262,7 @@ class Script {
     for (std::size_t at = 0; at < bytes_.size(); at += piece_) {
       const std::string piece = bytes_.substr(at, piece_);
       if (::send(client, piece.data(), piece.size(), MSG_NOSIGNAL) < 0) break;
-      std::this_thread::yield();
+      std::this_thread::sleep_for(pause_);
     }
     char rest[4096];
     while (::recv(client, rest, sizeof rest, 0) > 0) {
@@ -280,6 +282,7 @@ class Script {
 
   std::string bytes_;
   std::size_t piece_;
+  std::chrono::milliseconds pause_;
   int listener_ = -1;
   NodeAccess access_;
   std::thread thread_;
@@ -310,6 +313,25 @@ TEST_CASE("pushes between replies, cut anywhere, are told apart from them") {
     }
     CHECK(notices.all);
     CHECK(notices.keys == std::vector<std::string>{"a", "\r\n", "a", "\r\n"});
+  }
+}
+
+TEST_CASE("a node that goes on reporting changes and answers nothing is silent") {
+  const std::string push = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n";
+  std::string pushes;
+  for (int i = 0; i < 100; ++i) pushes += push;
+  for (const std::size_t piece : {push.size(), push.size() / 2}) {
+    CAPTURE(piece);
+    LostClients lost;
+    const Script script(pushes, piece, 20ms);
+    NodeLink link(quick(), lost);
+    REQUIRE(link.open(script.access()).has_value());
+    link.add({"GET", "one"});
+    const auto began = NodeLink::Clock::now();
+    const auto replies = link.exchange();
+    REQUIRE_FALSE(replies.has_value());
+    CHECK(replies.error().message.find("does not answer") != std::string::npos);
+    CHECK(NodeLink::Clock::now() - began < 1500ms);
   }
 }
 
