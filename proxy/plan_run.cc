@@ -150,6 +150,8 @@ void PlanRun::stop() {
 }
 
 void PlanRun::note(Pair& pair, const mover::Progress& progress) {
+  for (const std::uint32_t pause : progress.pauses_us)
+    spdlog::debug("plan {}: a pause of {} us", plan_, pause);
   pauses_us_.insert(pauses_us_.end(), progress.pauses_us.begin(), progress.pauses_us.end());
   pair.progress = progress;
 }
@@ -186,7 +188,12 @@ void PlanRun::commit(FenceKeeper::Owner owner, const slots::SlotSet& slots,
   const std::string vouched_before = std::exchange(vouched_[target], run_id);
   const slots::Status written = cluster_.commit(
       *next, control::StateStore::People::WriteLater,
-      [this, owner](RoutingTable& table) { fences_.lift(owner, table); },
+      [&](RoutingTable& table) {
+        fences_.lift(owner, table);
+        // The target may have been restarted since it was asked last.
+        for (NodeRoute& node : table.nodes)
+          if (node.name == target) node.only_run_id = run_id;
+      },
       [this, epoch, target, answer] {
         options_.on_committed();
         answer(epoch);
@@ -243,14 +250,14 @@ slots::Result<mover::NodeAccess> PlanRun::access(const std::string& node) const 
 
 // --- what it is about
 
-bool PlanRun::withholds(const std::string& node, const std::string& run_id) const {
+std::optional<std::string> PlanRun::vouched_run_id(const std::string& node) const {
   const auto& kept = cluster_.state().kept;
   const bool holds = std::ranges::any_of(kept, [&](const control::KeptSlots& each) {
     return each.plan == plan_ && each.target == node && !each.slots.empty();
   });
-  if (!holds) return false;
+  if (!holds) return std::nullopt;
   const auto vouched = vouched_.find(node);
-  return vouched == vouched_.end() || vouched->second != run_id;
+  return vouched == vouched_.end() ? "" : vouched->second;
 }
 
 mover::Finish PlanRun::result() const {

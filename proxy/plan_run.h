@@ -56,9 +56,10 @@ class PlanRun {
   // Records that clients have flushed since this was last asked, if it matters.
   void note_flushes();
 
-  // Whether the node's server may have lost what was moved to it: another one than that which got
-  // it, and nobody has looked yet.
-  [[nodiscard]] bool withholds(const std::string& node, const std::string& run_id) const;
+  // The process of the node's server that is known to hold what was moved to it: any other may have
+  // lost that. Empty: none is known, nobody has looked yet. Nullopt: nothing was moved to it, or the
+  // sources hold nothing of that any more.
+  [[nodiscard]] std::optional<std::string> vouched_run_id(const std::string& node) const;
   // How the movers ended, once on_end was called.
   [[nodiscard]] mover::Finish result() const;
   [[nodiscard]] control::PlanOutcome outcome() const;

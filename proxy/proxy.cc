@@ -298,6 +298,7 @@ void Proxy::on_health(const std::string& node, const control::NodeStatus& status
     route.reason = reason;
     route.is_busy = status.is_busy;
     route.incarnation = status.incarnation;
+    route.only_run_id = rebalancer_->only_run_id(node);
     if (table.redis_version.empty()) table.redis_version = status.version;
   });
   if (before == state) return;

@@ -87,11 +87,16 @@ void Rebalancer::tick() {
 }
 
 std::string Rebalancer::why_withheld(const std::string& node, const std::string& run_id) const {
-  if (!run_ || !run_->withholds(node, run_id)) return "";
+  const auto vouched = run_ ? run_->vouched_run_id(node) : std::nullopt;
+  if (!vouched || (!vouched->empty() && *vouched == run_id)) return "";
   return fmt::format(
       "has to be looked at, since plan {} moved slots to it and its server or this "
       "proxy was restarted",
       run_->plan());
+}
+
+std::string Rebalancer::only_run_id(const std::string& node) const {
+  return run_ ? run_->vouched_run_id(node).value_or("") : "";
 }
 
 slots::Status Rebalancer::commit(const control::ClusterState& next) {
@@ -240,6 +245,7 @@ void Rebalancer::on_run_end() {
                         : result.how == mover::Finish::How::Aborted ? PlanState::Aborted
                                                                     : PlanState::Failed;
   const control::PlanRecord& record = state().plans.at(plan);
+  const std::set<std::string> nodes = nodes_of(record.plan.content);
   const control::Act act = by_system(
       how == PlanState::Aborted && record.is_aborting ? record.plan.reason : result.reason);
   if (is_done && record.plan.state == PlanState::Paused) {
@@ -259,6 +265,8 @@ void Rebalancer::on_run_end() {
   }
   run_.reset();
   function_copy_.reset();
+  // Nobody will look at a target that was withheld, or vouch for another process of it.
+  for (const std::string& node : nodes) host_.on_vouched(node);
 }
 
 std::string Rebalancer::problem_of(const control::PlanRecord& record) const {

@@ -74,6 +74,8 @@ class Rebalancer final : private control::PlanPort {
   void tick();
   // Why workers must not send this node anything although it is up; empty when they may.
   [[nodiscard]] std::string why_withheld(const std::string& node, const std::string& run_id) const;
+  // NodeRoute::only_run_id.
+  [[nodiscard]] std::string only_run_id(const std::string& node) const;
 
  private:
   const control::ClusterState& state() const override { return cluster_.state(); }

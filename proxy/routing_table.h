@@ -56,6 +56,9 @@ struct NodeRoute {
   std::string identity;           // What its identity key must say; empty: not known yet.
   std::string reason;             // Why it is not Up, in words for a client; empty when Up.
   std::uint64_t incarnation = 0;  // Grows whenever the node comes Up with another run_id.
+  // The one process of its server that may be sent anything; empty: any. A restarted one may have
+  // lost slots that the node was given, and nobody else knows of the restart as soon as a worker.
+  std::string only_run_id;
 };
 
 struct RoutingTable {

@@ -156,6 +156,9 @@ bool BackendConnection::take_greeting(std::string_view reply) {
       break;
   }
   if (greeting_next_ < greeting_steps_.size()) return true;
+  if (const std::string& only = node_.route().only_run_id;
+      !only.empty() && server_side_.run_id != only)
+    return fail(NodeBackend::kRestarted), false;
   connect_timer_.stop();
   state_ = State::Ready;
   node_.on_connection_ready(*this);

@@ -20,6 +20,8 @@ std::uint64_t with_jitter(std::uint64_t ms) {
 
 const std::string NodeBackend::kQueueFull = "more than limits.node_queue bytes wait for it";
 
+const std::string NodeBackend::kRestarted = "was restarted and has to be looked at";
+
 const std::string NodeBackend::kBusy(resp::errors::kBusyReason);
 
 NodeBackend::~NodeBackend() {
@@ -94,6 +96,10 @@ void NodeBackend::install(slots::NodeIndex index, const NodeRoute& was) {
     retry_at_ms_ = backoff_ms_ = 0;
     if (now.state != NodeState::Up) fail_all(now.reason + "; closed the connection");
   }
+  if (now.only_run_id != was.only_run_id) {
+    retry_at_ms_ = backoff_ms_ = 0;
+    if (!now.only_run_id.empty()) leave_others(now.only_run_id);
+  }
   // A restart alone closes nothing here: connections to the old process ended with it, and those
   // that are open lead to the new one.
   // The first request should not have to wait for a connection.
@@ -103,22 +109,36 @@ void NodeBackend::install(slots::NodeIndex index, const NodeRoute& was) {
 void NodeBackend::leave() {
   has_left_ = true;
   wake_waiting();
-  std::vector<BackendConnection*> now;
-  for (const auto& connection : connections_) now.push_back(connection.get());
-  for (BackendConnection* connection : now) {
-    connection->retire();
-    if (connection->is_idle()) connection->destroy(remove(connection));
-  }
+  for_all_now([this](BackendConnection& connection) { retire(connection); });
+}
+
+void NodeBackend::retire(BackendConnection& connection) {
+  connection.retire();
+  if (connection.is_idle()) connection.destroy(remove(&connection));
+}
+
+// Those that are not ready yet will find out by themselves.
+void NodeBackend::leave_others(const std::string& only_run_id) {
+  for_all_now([&](BackendConnection& connection) {
+    if (connection.state() != BackendConnection::State::Ready) return;
+    const std::string& run_id = connection.server_side().run_id;
+    if (run_id.empty()) return retire(connection);
+    if (run_id != only_run_id) connection.fail(kRestarted + "; closed the connection");
+  });
 }
 
 void NodeBackend::fail_all(const std::string& why) {
-  // Not those that open meanwhile, for requests that can be sent again.
+  for_all_now([&](BackendConnection& connection) { connection.fail(why); });
+}
+
+// Not those that open meanwhile, for requests that can be sent again.
+void NodeBackend::for_all_now(const std::function<void(BackendConnection&)>& act) {
   std::vector<BackendConnection*> now;
   for (const auto& connection : connections_) now.push_back(connection.get());
   for (BackendConnection* connection : now) {
     bool is_there = std::any_of(connections_.begin(), connections_.end(),
                                 [&](const auto& owned) { return owned.get() == connection; });
-    if (is_there) connection->fail(why);
+    if (is_there) act(*connection);
   }
 }
 

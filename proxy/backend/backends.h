@@ -11,6 +11,7 @@
 // Owns:    the connections.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -70,6 +71,8 @@ class NodeBackend {
   void leave();
   [[nodiscard]] bool has_connections() const { return !connections_.empty(); }
   void fail_all(const std::string& why);
+  // What a connection finds that leads to another process than NodeRoute::only_run_id.
+  static const std::string kRestarted;
   void fail_overdue(std::uint64_t limit_ms);
 
   // A fence of this node's slots begins: until has_answered(), some of what was submitted before is
@@ -102,6 +105,9 @@ class NodeBackend {
   static const std::string kBusy;
   static constexpr std::size_t kLostIdsMax = 10'000;
 
+  void for_all_now(const std::function<void(BackendConnection&)>& act);
+  void retire(BackendConnection& connection);
+  void leave_others(const std::string& only_run_id);
   BackendConnection* open_shared(Protocol protocol);
   BackendConnection* add(Protocol protocol, ConnectionUse use);
   std::unique_ptr<BackendConnection> remove(BackendConnection* connection);
