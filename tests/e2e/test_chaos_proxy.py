@@ -4,7 +4,7 @@ import threading
 import time
 
 from harness import chaos, plans
-from harness.chaos import QUICK, SOURCE, TARGET, Move
+from harness.chaos import PATIENT, QUICK, SOURCE, TARGET, Move
 from harness.check import check, eventually, has, same
 from harness.tap import command
 from harness.tests import test
@@ -29,7 +29,7 @@ STEPS = {
 
 def at_step(fresh, step, sent, act, dies=True):
     """act(shop) at this step of a move, then the move goes on to its end; the model holds."""
-    shop = fresh(config=QUICK, taps=(SOURCE, TARGET))
+    shop = fresh(config=QUICK if dies else PATIENT, taps=(SOURCE, TARGET))
     place, words = STEPS[step]
     with Move(shop, cold=1000) as move:
         done = shop.relays[place].at(command(*words), lambda: act(shop), sent)
@@ -99,7 +99,7 @@ def stop(seconds):
 
 @test(seconds=60)
 def a_proxy_stopped_beyond_the_pause_limit_before_a_commit_does_not_commit_late(fresh):
-    shop = fresh(config=QUICK, taps=(SOURCE, TARGET))
+    shop = fresh(config=PATIENT, taps=(SOURCE, TARGET))
     epochs = []
 
     def act():
@@ -117,7 +117,7 @@ def a_proxy_stopped_beyond_the_pause_limit_before_a_commit_does_not_commit_late(
 @test(slow=True, seconds=200)
 def a_proxy_stopped_at_any_step_for_longer_than_nodes_may_be_silent_goes_on_when_it_wakes(fresh):
     for step in STEPS:
-        at_step(fresh, step, True, stop(2), dies=False)
+        at_step(fresh, step, True, stop(4), dies=False)
 
 
 @test(slow=True, seconds=60)
@@ -145,7 +145,7 @@ def writes_left_in_a_stopped_source_by_a_killed_proxy_do_not_run_after_the_move(
 @test(slow=True, seconds=200)
 def an_abort_at_any_step_ends_within_a_second_and_leaves_nothing_behind(fresh):
     for step, (place, words) in STEPS.items():
-        shop = fresh(config=QUICK, taps=(SOURCE, TARGET))
+        shop = fresh(config=PATIENT, taps=(SOURCE, TARGET))
         with Move(shop, cold=1000) as move:
             done = shop.relays[place].at(command(*words), lambda: abort(shop))
             move.begin()

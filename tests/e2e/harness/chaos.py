@@ -7,6 +7,8 @@ from .wire import Wire
 MOVED = "0-2047"  # From inv-bcn, which has more slots, to inv-vlc.
 SOURCE, TARGET = 0, 1
 QUICK = {"rebalance": {"grace": "300ms"}}
+# Nodes that a busy machine delays are not down.
+PATIENT = {**QUICK, "timeouts": {"node_silent": "3s"}}
 
 
 def begin(shop, limit="unlimited", moved=MOVED, more=()):

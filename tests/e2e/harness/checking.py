@@ -15,7 +15,16 @@ from . import plans, resp, values
 from .check import Failure, check, eventually, same
 from .checked_key import CheckedKey, Violation, now_ms
 
-NOT_RUN = ("CLUSTERDOWN", "LOADING", "OOM", "MISCONF", "READONLY", "BUSY", "refused")
+NOT_RUN = (
+    "CLUSTERDOWN",
+    "LOADING",
+    "OOM",
+    "MISCONF",
+    "READONLY",
+    "NOREPLICAS",
+    "BUSY",
+    "refused",
+)
 REDIRECTS_MAX = 200
 ANSWER_SECONDS = 20
 
@@ -339,7 +348,7 @@ class Reader(Member):
 
 
 class CheckingCrowd:
-    """Begins at once. `slots`: where most of the keys are. Ends with verdict()."""
+    """Begins at once. `slots`: where the keys are, every tenth excepted. Ends with verdict()."""
 
     def __init__(
         self,
@@ -352,12 +361,13 @@ class CheckingCrowd:
         shared=True,
         seed=1,
         pace=0.0,
+        elsewhere=True,
     ):
         self.shop, self.seed, self.pace = shop, seed, pace
         self.complaints, self.errors, self.asked = [], collections.Counter(), 0
         self.is_stopped = self.is_paused = False
         self.quiet, self.idle = threading.Condition(), set()
-        names = self._names(slots, keys)
+        names = self._names(slots, keys, elsewhere=elsewhere)
         self.keys = [CheckedKey(name, kinds[i % len(kinds)]) for i, name in enumerate(names)]
         self.shared = SharedKeys(self._names(slots, 4, "{shared%d}")) if shared else None
         self.members = [
@@ -377,12 +387,12 @@ class CheckingCrowd:
         return PlainClient(self.shop) if plain else RedirectedClient(self.shop)
 
     @staticmethod
-    def _names(slots, count, form="checked:%d"):
-        """Nine in ten lie in the slots."""
+    def _names(slots, count, form="checked:%d", elsewhere=False):
+        """In the slots; every tenth anywhere."""
         found, n = [], 0
         while len(found) < count:
             name = form % n
-            if len(found) % 10 == 9 or resp.slot_of(name) in slots:
+            if (elsewhere and len(found) % 10 == 9) or resp.slot_of(name) in slots:
                 found.append(name)
             n += 1
         return found

@@ -1,6 +1,8 @@
 """What happens to nodes in chaos tests: histories cut short, connections ended, keys in bulk."""
+import base64
 import glob
 import os
+import random
 
 from . import resp
 from .check import same
@@ -64,14 +66,16 @@ def movers_of(server):
 
 
 def bulk_fill(shop, count, size=100, prefix="bulk", slots=range(2048)):
-    """Strings in these slots, through the proxy. Name -> value."""
+    """Strings in these slots that can't be compressed, through the proxy. Name -> value."""
     names, n = [], 0
     while len(names) < count:
         name = "%s:%d" % (prefix, n)
         if resp.slot_of(name) in slots:
             names.append(name)
         n += 1
-    values = {name: (name + "|").ljust(size, "x") for name in names}
+    # Servers compress what they dump.
+    noise = base64.b64encode(random.Random(1).randbytes(size + 1000)).decode()
+    values = {name: (name + "|" + noise[n % 1000 :])[:size] for n, name in enumerate(names)}
     with shop.client("filler") as wire:
         for start in range(0, count, 500):
             wire.pipeline(*(("SET", name, values[name]) for name in names[start : start + 500]))
