@@ -2,7 +2,7 @@
 # make run      tries it: three redis-servers with slotproxy in front of them (NODES=5 PORT=7000 for others)
 # make test     unit tests, simulation, end-to-end tests; make check: lint, then tests
 # make help     lists everything
-.PHONY: all configure run test unit sim e2e chaos check lint fmt fuzz asan tsan bench nightly clean help
+.PHONY: all configure run test unit sim e2e chaos demo bench-move check lint fmt fuzz asan tsan bench nightly clean help
 .DELETE_ON_ERROR:
 
 BUILD ?= build
@@ -87,12 +87,23 @@ tsan:
 	build-tsan/unit_tests
 	$(call BINARIES,build-tsan) tests/e2e/run --fast $(E2E_ARGS)
 
+# A fourth node joins three under load: what an operator types and sees.
+demo:
+	@$(DEPS) build test
+	@$(MAKE) --no-print-directory all
+	@$(PYTHON) tests/demo/demo.py --binary $(BUILD)/slotproxy
+
 bench:
 	@$(DEPS) build bench
 	@$(MAKE) --no-print-directory all
 	$(PYTHON) tests/bench/bench.py --binary $(BUILD)/slotproxy
 	$(PYTHON) tests/bench/instructions.py --binary $(BUILD)/slotproxy
 	$(PYTHON) tests/bench/memory.py --binary $(BUILD)/slotproxy
+
+bench-move:
+	@$(DEPS) build bench
+	@$(MAKE) --no-print-directory all
+	$(PYTHON) tests/bench/move.py --binary $(BUILD)/slotproxy
 
 nightly:
 	@$(MAKE) --no-print-directory lint LINT_ALL=1
@@ -119,6 +130,8 @@ help:
 	@echo "make asan      unit tests and a short end-to-end run under ASan and UBSan; make tsan: under TSan"
 	@echo "make fuzz      every fuzz target for FUZZ_SECONDS=60"
 	@echo "make bench     speed, instructions and memory beside a plain node, nutcracker and haproxy"
+	@echo "make bench-move  speed of a move, and what clients notice, beside redis-cli --cluster reshard"
+	@echo "make demo      a fourth node joins three under load, in two minutes"
 	@echo "make nightly   everything, in full"
 
 export LINT_BASE LINT_ALL LINT_SECONDS
