@@ -82,33 +82,31 @@ class SlotProxy:
     servers = property(lambda self: self.shop.nodes)
     address = property(lambda self: self.shop.forward)
 
-    def begin(self, limit):
-        """A quarter goes to the fourth node, or back."""
+    def propose(self, limit):
+        """A quarter goes to the fourth node, or back to where it was."""
         if not self.is_there:
-            words = ["--add", "inv-tar"] if "inv-tar" not in plans.owners(self.shop) else ["--balance", "slots"]
+            words = ["--balance", "slots"] if self.plan else ["--add", "inv-tar"]
         else:
-            moves, rest = [], self.plan["moves"]
-            for move in rest:
-                moves += ["--move", "%s:%s" % (move["slots"], move["from"])]
-            words = moves
+            words = [w for m in self.plan["moves"] for w in ("--move", "%s:%s" % (m["slots"], m["from"]))]
         plan = plans.propose(self.shop, *words, "--limit", limit)
-        if not self.is_there:
-            self.plan = plan
-        plans.approve(self.shop, plan)
         self.is_there = not self.is_there
-        return plan["id"]
+        if self.is_there:
+            self.plan = plan
+        return plan
 
     def move(self, limit):
-        """Seconds from approval to the end, and the report."""
+        """Seconds from the approval to the end, collection included."""
+        plan = self.propose(limit)
         began = time.monotonic()
-        number = self.begin(limit)
-        report = plans.wait(self.shop, number, *plans.ENDED, seconds=300)
-        check(report["state"] == "done", "the plan has ended as %s: %s" % (report["state"], report["reason"]))
-        return time.monotonic() - began, report
+        plans.approve(self.shop, plan)
+        report = plans.wait(self.shop, plan, *plans.ENDED, seconds=300)
+        if report["state"] != "done":
+            raise Failure("the plan has ended as %s: %s" % (report["state"], report["reason"]))
+        return time.monotonic() - began
 
     def pauses(self):
-        """Milliseconds, of all so far."""
-        return [int(us) / 1e3 for us in re.findall(r"a pause of (\d+) us", self.shop.proxy.log())]
+        """Seconds, of all so far."""
+        return [int(us) / 1e6 for us in re.findall(r"a pause of (\d+) us", self.shop.proxy.log())]
 
     def move_hash(self):
         slot = slot_of(HASH)
@@ -142,7 +140,7 @@ class Cluster:
     def move(self, _=None):
         began = time.monotonic()
         self.reshard(",".join(self.ids[:3]), self.ids[3], MOVED)
-        return time.monotonic() - began, None
+        return time.monotonic() - began
 
     def reshard(self, source, target, slots):
         got = processes.run(
@@ -176,7 +174,7 @@ def measured_move(subject, load, limit="unlimited"):
     probers = Probers(subject.address, keys, value_of(size))
     time.sleep(2)
     began = time.monotonic()
-    seconds, report = subject.move(limit)
+    seconds = subject.move(limit)
     ended = time.monotonic()
     time.sleep(0.2)
     found, errors = probers.stop()

@@ -11,7 +11,7 @@ from harness.tests import test
 
 # Durable is what has been so for the grace time: long enough to lose it first.
 KEEPS = ("--appendonly", "yes", "--appendfsync", "no")
-LONG = {**PATIENT, "rebalance": {"grace": "60s"}}
+LONG = {**PATIENT, "rebalance": {"grace": "60s", "pause": "200ms"}}
 MARKER = "__slotproxy:marker"
 OF_SOURCE = range(RANGES[SOURCE][0], RANGES[SOURCE][1] + 1)
 OF_TARGET = range(RANGES[TARGET][0], RANGES[TARGET][1] + 1)

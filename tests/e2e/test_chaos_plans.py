@@ -122,7 +122,7 @@ def a_plan_moves_slots_both_ways_between_two_nodes_and_a_second_plan_has_to_wait
 
 @test(slow=True, seconds=400)
 def a_thousand_cut_overs_back_and_forth_leave_neither_memory_nor_connections_behind(fresh):
-    shop = fresh(config={**PATIENT, "rebalance": {"grace": "10ms"}})
+    shop = fresh(config={**PATIENT, "rebalance": {"grace": "10ms", "pause": "200ms"}})
     with Move(shop, cold=300) as move:
         pauses, facts = 0, []
         while pauses < 1000:

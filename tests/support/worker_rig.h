@@ -131,6 +131,7 @@ class WorkerRig {
   conf::Limits limits;
   conf::Timeouts timeouts;
   std::shared_ptr<const proxy::Fence> fence;
+  std::map<std::string, std::string> only_run_ids;  // Node -> NodeRoute::only_run_id.
 
   // The server behind the name, which is started when it is first spoken of.
   FakeNode& node(const std::string& name) {
@@ -190,6 +191,7 @@ class WorkerRig {
       route.endpoint = route.announced = conf::Address{"127.0.0.1", 7000, {}};
       route.announced->port = static_cast<std::uint16_t>(7000 + part.name.front());
       route.state = proxy::NodeState::Up;
+      route.only_run_id = only_run_ids[part.name];
       table->nodes.push_back(route);
       if (part.slots.empty()) continue;
       auto set = slots::parse_slot_set(part.slots);

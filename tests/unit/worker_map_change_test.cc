@@ -194,3 +194,35 @@ TEST_CASE("at an endpoint whose node has left the map") {
     CHECK(client->ask({"GET", "c"}) == "$-1\r\n");
   }
 }
+
+TEST_CASE("a restarted server is sent nothing until the table allows that process") {
+  TestLoop loop;
+  WorkerRig rig(loop);
+  tests::FakeNode& node = rig.node("c");
+  rig.only_run_ids["c"] = node.run_id;
+  rig.install(kThree);
+  auto client = rig.client();
+  CHECK(client->ask({"SET", "foo", "1"}) == "+OK\r\n");
+  const std::string other(40, 'b');
+  node.restart_as(other);
+  std::string error = client->ask({"SET", "foo", "1"});
+  while (contains(error, "outcome unknown")) error = client->ask({"SET", "foo", "1"});
+  CHECK(error.starts_with("-CLUSTERDOWN node c "));
+  CHECK(contains(error, "was restarted and has to be looked at"));
+  CHECK(node.count_of("SET") == 1);
+  rig.only_run_ids["c"] = other;
+  rig.install(kThree);
+  CHECK(client->ask({"SET", "foo", "1"}) == "+OK\r\n");
+}
+
+TEST_CASE("a connection that leads to another process than the table allows is given up") {
+  TestLoop loop;
+  WorkerRig rig(loop);
+  rig.install(kThree);
+  auto client = rig.client();
+  CHECK(client->ask({"SET", "foo", "1"}) == "+OK\r\n");
+  rig.only_run_ids["c"] = std::string(40, 'b');
+  rig.install(kThree);
+  CHECK(client->ask({"SET", "foo", "1"}).starts_with("-CLUSTERDOWN node c "));
+  CHECK(rig.node("c").count_of("SET") == 1);
+}

@@ -6,7 +6,8 @@ from .wire import Wire
 
 MOVED = "0-2047"  # From inv-bcn, which has more slots, to inv-vlc.
 SOURCE, TARGET = 0, 1
-QUICK = {"rebalance": {"grace": "300ms"}}
+# A busy machine needs longer pauses than the usual ones; how long they are is measured elsewhere.
+QUICK = {"rebalance": {"grace": "300ms", "pause": "200ms"}}
 # Nodes that a busy machine delays are not down.
 PATIENT = {**QUICK, "timeouts": {"node_silent": "3s"}}
 
