@@ -52,7 +52,8 @@ Rebalancer::Rebalancer(uv_loop_t* loop, Cluster& cluster, std::size_t workers, H
       host_(std::move(host)),
       names_(std::move(names)),
       mover_desk_(host_.post),
-      fences_(loop, cluster, workers),
+      fences_(*this, workers),
+      fence_deadline_(loop),
       desk_(loop, *this, control::AuditLog(cluster.config()->state_dir + "/audit.log"),
             names_.prefix + names_.incarnation),
       soon_(loop) {}
@@ -117,6 +118,18 @@ void Rebalancer::on_plan_changed(slots::PlanId plan) {
 std::optional<admin::PlanProgress> Rebalancer::progress(slots::PlanId plan) {
   if (!run_ || run_->plan() != plan) return std::nullopt;
   return run_->progress();
+}
+
+void Rebalancer::publish(std::shared_ptr<const Fence> fence) {
+  cluster_.publish([&](RoutingTable& table) { table.fence = std::move(fence); });
+}
+
+void Rebalancer::set_deadline(std::optional<conf::Milliseconds> from_now) {
+  if (from_now) {
+    fence_deadline_.start(*from_now, [this] { fences_.on_deadline(); });
+  } else {
+    fence_deadline_.stop();
+  }
 }
 
 // Not from inside whatever has changed something.

@@ -32,7 +32,7 @@
 
 namespace proxy {
 
-class Rebalancer final : private control::PlanPort {
+class Rebalancer final : private control::PlanPort, private FencePort {
  public:
   // What it needs of the proxy, beside the cluster.
   struct Host {
@@ -83,6 +83,8 @@ class Rebalancer final : private control::PlanPort {
   control::AdminSnapshot plan_snapshot() override { return host_.snapshot(); }
   void on_plan_changed(slots::PlanId plan) override;
   std::optional<admin::PlanProgress> progress(slots::PlanId plan) override;
+  void publish(std::shared_ptr<const Fence> fence) override;
+  void set_deadline(std::optional<conf::Milliseconds> from_now) override;
 
   void advance_soon();
   void advance();
@@ -103,6 +105,7 @@ class Rebalancer final : private control::PlanPort {
   Names names_;
   MoverDesk mover_desk_;
   FenceKeeper fences_;
+  net::LoopTimer fence_deadline_;
   mover::MoverCommons commons_;
   control::PlanDesk desk_;
   std::unique_ptr<PlanRun> run_;

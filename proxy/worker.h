@@ -23,17 +23,6 @@
 
 namespace proxy {
 
-// Every request that this worker had sent to the fence's source when the fence began is answered,
-// or was lost with its connection; so is every flush, of whichever node.
-struct FenceAck {
-  std::uint64_t fence = 0;  // Fence::id.
-  unsigned worker = 0;
-  // Of connections to the source that were lost with unanswered requests on them: those may be
-  // executed until each is ended at the server. They are named again until a fence that named them
-  // has ended with its slots moved. 0: one that can't be named, so that nobody can end it.
-  std::vector<std::uint64_t> lost_client_ids;
-};
-
 struct WorkerOptions {
   unsigned index = 0;
   unsigned count = 1;
