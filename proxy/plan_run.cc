@@ -183,6 +183,8 @@ void PlanRun::commit(FenceKeeper::Owner owner, const slots::SlotSet& slots,
     fences_.lift(owner);
     return answer(std::unexpected(next.error()));
   }
+  // One that comes late would not be seen as a flush since the commit.
+  if (options_.lost_flushes() > 0) *next = control::note_flush(*next, plan_);
   next->plans.at(plan_).outcome = outcome();
   const slots::Epoch epoch = next->map.epoch();
   const std::string vouched_before = std::exchange(vouched_[target], run_id);

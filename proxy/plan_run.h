@@ -36,6 +36,7 @@ class PlanRun {
     std::function<void()> on_committed;                       // Files for people are due.
     std::function<void()> on_end;                             // All movers have ended.
     std::function<std::uint64_t()> flushes;  // That clients have asked for, of any node.
+    std::function<std::uint64_t()> lost_flushes;  // Of them, those that may still happen.
   };
 
   // `cluster`, `fences`, `desk` and `commons` must outlive it.

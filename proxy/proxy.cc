@@ -237,6 +237,7 @@ void Proxy::make_rebalancer() {
   host.on_nodes_changed = [this] { watch_nodes(); };
   host.open_endpoint = [this](const conf::NodeConfig& node) { return open_endpoint(node); };
   host.flushes = [this] { return sum_of(&WorkerStats::flushes); };
+  host.lost_flushes = [this] { return sum_of(&WorkerStats::lost_flushes); };
   host.on_vouched = [this](const std::string& node) { on_health(node, health_->status(node)); };
   rebalancer_ =
       std::make_unique<Rebalancer>(&loop_, cluster_, workers_.size(), std::move(host),

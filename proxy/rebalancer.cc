@@ -143,33 +143,32 @@ void Rebalancer::advance() {
   if (!is_serving_ || is_held_) return;
   const control::PlanRecord* open = control::open_plan(state());
   if (open == nullptr) return;
-  if (open->plan.state == PlanState::Approved) return start(*open);
+  const PlanNodes nodes = nodes_of_plan(*open);
+  const PlanNeeds needs = needs_of(*open, nodes);
+  if (needs.step == PlanStep::Start) return start(*open);
   const slots::PlanId plan = open->plan.content.id;
   if (!run_) make_run(plan);
-  const std::string problem = problem_of(*open);
-  if (open->plan.state == PlanState::Running && !problem.empty() && !open->is_aborting) {
-    const control::Act act = by_system(problem);
-    // What is entered is looked at on the next turn.
-    if (auto paused = desk_.enter(control::pause_plan(state(), plan, true, act), act, ""); !paused)
-      spdlog::error("plan {} can't be paused: {}", plan, paused.error().message);
-    run_->wish(mover::Wish::Pause);
-    return;
-  }
-  if (open->plan.state == PlanState::Paused && open->plan.paused_by_system && problem.empty() &&
-      is_ready(*open) && !open->is_aborting) {
-    const control::Act act = by_system("its nodes are up");
-    if (auto resumed = desk_.enter(control::resume_plan(state(), plan, act), act, ""); !resumed)
-      spdlog::error("plan {} can't go on: {}", plan, resumed.error().message);
-    return;
-  }
+  run_->wish(needs.wish);
+  // What is entered is looked at on the next turn.
+  if (needs.step == PlanStep::Pause) return enter_pause(plan, nodes.problem);
+  if (needs.step == PlanStep::Resume) return enter_resume(plan);
   const bool is_paused = open->plan.state == PlanState::Paused;
-  run_->wish(open->is_aborting ? mover::Wish::Abort
-             : is_paused       ? mover::Wish::Pause
-                               : mover::Wish::Run);
   // Movers of a paused plan look after what they have committed, and nothing else.
-  if (run_->is_moving() || function_copy_ || (!is_ready(*open) && !open->is_aborting)) return;
+  if (run_->is_moving() || function_copy_ || (!nodes.are_up && !open->is_aborting)) return;
   if (!without_functions_.empty() && !is_paused && !open->is_aborting) return give_functions();
   run_->start();
+}
+
+void Rebalancer::enter_pause(slots::PlanId plan, const std::string& problem) {
+  const control::Act act = by_system(problem);
+  if (auto paused = desk_.enter(control::pause_plan(state(), plan, true, act), act, ""); !paused)
+    spdlog::error("plan {} can't be paused: {}", plan, paused.error().message);
+}
+
+void Rebalancer::enter_resume(slots::PlanId plan) {
+  const control::Act act = by_system("its nodes are up");
+  if (auto resumed = desk_.enter(control::resume_plan(state(), plan, act), act, ""); !resumed)
+    spdlog::error("plan {} can't go on: {}", plan, resumed.error().message);
 }
 
 void Rebalancer::start(const control::PlanRecord& record) {
@@ -206,6 +205,7 @@ void Rebalancer::make_run(slots::PlanId plan) {
   options.link.silence = config.timeouts.node_silent;
   options.on_vouched = host_.on_vouched;
   options.flushes = host_.flushes;
+  options.lost_flushes = host_.lost_flushes;
   options.on_committed = [this] { house_is_due_ = true; };
   options.on_end = [this] {
     has_run_ended_ = true;
@@ -282,19 +282,16 @@ void Rebalancer::on_run_end() {
   for (const std::string& node : nodes) host_.on_vouched(node);
 }
 
-std::string Rebalancer::problem_of(const control::PlanRecord& record) const {
+PlanNodes Rebalancer::nodes_of_plan(const control::PlanRecord& record) const {
+  PlanNodes nodes{.problem = "", .are_up = true};
   for (const std::string& node : nodes_of(record.plan.content)) {
     const control::NodeStatus status = host_.status(node);
+    nodes.are_up = nodes.are_up && status.state == NodeState::Up;
     if (status.state == NodeState::Up || status.state == NodeState::Unverified) continue;
-    return fmt::format("node {} is {}: {}", node, to_string(status.state), status.reason);
+    if (!nodes.problem.empty()) continue;
+    nodes.problem = fmt::format("node {} is {}: {}", node, to_string(status.state), status.reason);
   }
-  return "";
-}
-
-bool Rebalancer::is_ready(const control::PlanRecord& record) const {
-  return std::ranges::all_of(nodes_of(record.plan.content), [&](const std::string& node) {
-    return host_.status(node).state == NodeState::Up;
-  });
+  return nodes;
 }
 
 control::AskedNode Rebalancer::asked_node(const std::string& name) const {

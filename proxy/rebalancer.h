@@ -29,6 +29,7 @@
 #include "proxy/mover_desk.h"
 #include "proxy/net/loop_timer.h"
 #include "proxy/plan_run.h"
+#include "proxy/plan_step.h"
 
 namespace proxy {
 
@@ -46,6 +47,8 @@ class Rebalancer final : private control::PlanPort, private FencePort {
     std::function<slots::Status(const conf::NodeConfig& node)> open_endpoint;
     // FLUSHALL and FLUSHDB that clients have asked for.
     std::function<std::uint64_t()> flushes;
+    // Of them, those that a node may still execute.
+    std::function<std::uint64_t()> lost_flushes;
     // What workers may send to this node has changed.
     std::function<void(const std::string& node)> on_vouched;
   };
@@ -94,9 +97,9 @@ class Rebalancer final : private control::PlanPort, private FencePort {
   void set_limits(const control::PlanRecord& record);
   void give_functions();
   void on_run_end();
-  // Why the plan can't go on, and whether it can.
-  [[nodiscard]] std::string problem_of(const control::PlanRecord& record) const;
-  [[nodiscard]] bool is_ready(const control::PlanRecord& record) const;
+  void enter_pause(slots::PlanId plan, const std::string& problem);
+  void enter_resume(slots::PlanId plan);
+  [[nodiscard]] PlanNodes nodes_of_plan(const control::PlanRecord& record) const;
   [[nodiscard]] control::AskedNode asked_node(const std::string& name) const;
 
   uv_loop_t* loop_;

@@ -51,6 +51,7 @@ struct WorkerStats {
   Counter backend_connects;
   Counter backend_failures;  // Connections to nodes that failed or were lost.
   Counter flushes;           // FLUSHALL and FLUSHDB of clients.
+  Counter lost_flushes;      // Of them, those that a node may still execute, at any time.
   Counter fenced_clients;    // Sessions now whose next request waits for the end of a fence.
   Counter unread_bytes;      // Replies that clients have not read, now.
   Counter bytes_from_clients;

@@ -68,6 +68,7 @@ void Gather::on_reply(backend::Ticket* ticket, const char* bytes, std::size_t co
 }
 
 void Gather::on_lost(backend::Ticket* ticket, std::string_view error) {
+  is_any_lost_ = true;
   ticket->drop_stored(core_.blocks);
   ticket->store(core_.blocks, error.data(), error.size());
   end_fragment(ticket);

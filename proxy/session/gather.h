@@ -55,6 +55,8 @@ class Gather : public backend::TicketOwner, public backend::PendingReply {
 
   [[nodiscard]] const std::vector<Fragment>& fragments() const { return fragments_; }
   [[nodiscard]] bool is_too_large() const { return too_large_; }
+  // Of some fragment nobody knows whether its node has executed it, or will.
+  [[nodiscard]] bool is_any_lost() const { return is_any_lost_; }
   [[nodiscard]] bool resp3() const { return resp3_; }
   [[nodiscard]] ClientSession& session() { return *session_; }
   // The error of a fragment with the node's name, as a whole RESP error: "-READONLY ... (node
@@ -77,6 +79,7 @@ class Gather : public backend::TicketOwner, public backend::PendingReply {
   bool resp3_;
   bool all_sent_ = false;
   bool too_large_ = false;
+  bool is_any_lost_ = false;
   std::size_t waiting_ = 0;
   std::size_t bytes_ = 0;
   std::vector<Fragment> fragments_;

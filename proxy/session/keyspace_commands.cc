@@ -264,7 +264,9 @@ class RandomkeyGather final : public AllNodesGather {
 class FlushGather final : public AllNodesGather {
  public:
   FlushGather(ClientSession& session, std::string_view bytes)
-      : AllNodesGather(session), under_way_(session.core().flushes_under_way) {
+      : AllNodesGather(session),
+        under_way_(session.core().flushes_under_way),
+        lost_(session.core().stats.lost_flushes) {
     ++under_way_;
     session.core().stats.flushes.add();
     for (slots::NodeIndex node : nodes_meant(session, NodesMeant::Every)) {
@@ -277,7 +279,10 @@ class FlushGather final : public AllNodesGather {
       if (is_sent && !identity.empty()) session.send_ahead(node, restore);
     }
   }
-  ~FlushGather() override { --under_way_; }
+  ~FlushGather() override {
+    --under_way_;
+    if (is_any_lost()) lost_.add();
+  }
 
  private:
   bool finish(std::string& out) override {
@@ -287,6 +292,7 @@ class FlushGather final : public AllNodesGather {
   }
 
   std::uint64_t& under_way_;
+  Counter& lost_;
 };
 
 }  // namespace

@@ -239,6 +239,20 @@ TEST_CASE("a fence waits for flushes of other nodes too") {
   CHECK(proxy.is_acked(1));
 }
 
+TEST_CASE("a flush that a node may still execute is counted for ever") {
+  FencedWorker proxy;
+  CHECK(proxy.client()->ask({"FLUSHALL"}) == kOk);
+  CHECK(proxy.stats().lost_flushes.get() == 0);
+  keep_waiting(proxy.b, "FLUSHALL");
+  auto client = proxy.client();
+  client->send(request_of({"FLUSHALL"}));
+  REQUIRE(proxy.run_until([&] { return proxy.b.count_of("FLUSHALL") == 2; }));
+  SUBCASE("of a client that is still there") {}
+  SUBCASE("of one that has left") { client->close(); }
+  proxy.b.drop_connections();
+  CHECK(proxy.run_until([&] { return proxy.stats().lost_flushes.get() == 1; }));
+}
+
 TEST_CASE("a fence waits for requests that have to be sent again") {
   // More than the kernel takes for a node that does not read.
   constexpr std::size_t kClients = 20;
