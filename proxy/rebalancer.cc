@@ -261,11 +261,6 @@ void Rebalancer::on_run_end() {
   const std::set<std::string> nodes = nodes_of(record.plan.content);
   const control::Act act = by_system(
       how == PlanState::Aborted && record.is_aborting ? record.plan.reason : result.reason);
-  if (is_done && record.plan.state == PlanState::Paused) {
-    // It was at the end already when it was told to pause.
-    if (auto resumed = desk_.enter(control::resume_plan(state(), plan, act), act, ""); !resumed)
-      spdlog::error("plan {} can't go on: {}", plan, resumed.error().message);
-  }
   auto ended = desk_.enter(control::end_plan(state(), plan, how, outcome, act), act, "");
   if (!ended && is_done) {
     const control::Act failed = by_system(ended.error().message);

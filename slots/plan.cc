@@ -19,11 +19,12 @@ struct StateRule {
 };
 
 constexpr std::array kFromProposed{PlanState::Approved, PlanState::Rejected, PlanState::Stale};
-constexpr std::array kFromApproved{PlanState::Running, PlanState::Paused, PlanState::Aborted,
-                                   PlanState::Failed, PlanState::Stale};
+constexpr std::array kFromApproved{PlanState::Running, PlanState::Aborted, PlanState::Failed,
+                                   PlanState::Stale};
 constexpr std::array kFromRunning{PlanState::Paused, PlanState::Done, PlanState::Aborted,
                                   PlanState::Failed};
-constexpr std::array kFromPaused{PlanState::Running, PlanState::Aborted, PlanState::Failed};
+constexpr std::array kFromPaused{PlanState::Running, PlanState::Done, PlanState::Aborted,
+                                 PlanState::Failed};
 
 constexpr std::array<StateRule, 9> kStates{{
     {PlanState::Proposed, "proposed", kFromProposed},

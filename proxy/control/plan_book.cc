@@ -37,6 +37,7 @@ std::unexpected<slots::Error> conflict(std::string message) {
 
 std::string_view advice_for(PlanState state) {
   if (state == PlanState::Proposed) return "approve or reject it";
+  if (state == PlanState::Approved) return "it starts within moments; then pause or abort it";
   if (state == PlanState::Paused) return "resume or abort it";
   if (slots::is_ended(state)) return "propose a new one, or retry or revert it";
   return "see plan show";
@@ -413,6 +414,16 @@ ChangeResult reject_plan(const ClusterState& now, PlanId id, const Act& act) {
 }
 
 ChangeResult pause_plan(const ClusterState& now, PlanId id, bool by_system, const Act& act) {
+  const PlanRecord* before = find(now, id);
+  if (before != nullptr && before->plan.state == PlanState::Paused &&
+      before->plan.paused_by_system && !by_system) {
+    // It would go on by itself, which its operator does not want.
+    ClusterState next = now;
+    slots::Plan& paused = next.plans.at(id).plan;
+    paused.paused_by_system = false;
+    paused.reason = act.reason;
+    return PlanChange{std::move(next), id, "paused"};
+  }
   PlanRecord* plan = nullptr;
   auto next = with_state(now, id, PlanState::Paused, "paused", plan);
   if (!next) return std::unexpected(std::move(next).error());
@@ -502,8 +513,9 @@ Result<ClusterState> commit_slots(const ClusterState& now, PlanId plan, const sl
                                   const std::string& source, const std::string& target,
                                   std::uint64_t marker, std::uint64_t now_ms) {
   const PlanRecord* record = find(now, plan);
-  if (record == nullptr || slots::is_ended(record->plan.state))
-    return conflict(fmt::format("plan {} is not running", plan));
+  const bool is_at_work = record != nullptr && (record->plan.state == PlanState::Running ||
+                                                record->plan.state == PlanState::Paused);
+  if (!is_at_work) return conflict(fmt::format("plan {} is not running", plan));
   if (slots::Status owned = check_owner(now.map, slots, source); !owned)
     return std::unexpected(std::move(owned).error());
   ClusterState next = now;

@@ -234,6 +234,17 @@ TEST_CASE("a node joins the map when its plan starts, and leaves when its drain 
   }
 }
 
+TEST_CASE("nothing moves before the plan has been approved and started") {
+  const ClusterState proposed_one = with_move();
+  const ClusterState approved_one = approved(proposed_one);
+  for (const ClusterState& state : {proposed_one, approved_one})
+    CHECK_FALSE(commit_slots(state, 1, set_of("0-9"), "a", "b", 1, kNow).has_value());
+  // It would go on without its start, which adds nodes and sets weights.
+  const auto paused = pause_plan(approved_one, 1, false, ana());
+  REQUIRE_FALSE(paused.has_value());
+  has(paused.error().message, "it starts within moments; then pause or abort it");
+}
+
 TEST_CASE("pausing, resuming, aborting and throttling") {
   ClusterState state = running(with_move());
   SUBCASE("pause and resume") {
@@ -245,6 +256,19 @@ TEST_CASE("pausing, resuming, aborting and throttling") {
     CHECK(plan_of(state).state == PlanState::Running);
     CHECK(plan_of(state).reason.empty());
     CHECK_FALSE(resume_plan(state, 1, ana()).has_value());
+  }
+  SUBCASE("what the system has paused an operator can keep paused") {
+    state = state_of(pause_plan(state, 1, true, ana("node b is down")));
+    state = state_of(pause_plan(state, 1, false, ana("not before tonight")));
+    CHECK(plan_of(state).state == PlanState::Paused);
+    CHECK_FALSE(plan_of(state).paused_by_system);
+    CHECK(plan_of(state).reason == "not before tonight");
+    CHECK_FALSE(pause_plan(state, 1, false, ana()).has_value());
+  }
+  SUBCASE("a paused plan may turn out to be done") {
+    state = state_of(pause_plan(state, 1, false, ana()));
+    state = state_of(end_plan(state, 1, PlanState::Done, {}, ana()));
+    CHECK(plan_of(state).state == PlanState::Done);
   }
   SUBCASE("an abort is remembered until what the plan holds is let go") {
     state = state_of(abort_plan(state, 1, ana("too slow")));
