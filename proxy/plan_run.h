@@ -35,7 +35,7 @@ class PlanRun {
     std::function<void(const std::string& node)> on_vouched;  // What was withheld may be sent.
     std::function<void()> on_committed;                       // Files for people are due.
     std::function<void()> on_end;                             // All movers have ended.
-    std::function<std::uint64_t()> flushes;  // That clients have asked for, of any node.
+    std::function<std::uint64_t()> flushes;       // That clients have asked for, of any node.
     std::function<std::uint64_t()> lost_flushes;  // Of them, those that may still happen.
   };
 
@@ -57,9 +57,9 @@ class PlanRun {
   // Records that clients have flushed since this was last asked, if it matters.
   void note_flushes();
 
-  // The process of the node's server that is known to hold what was moved to it: any other may have
-  // lost that. Empty: none is known, nobody has looked yet. Nullopt: nothing was moved to it, or the
-  // sources hold nothing of that any more.
+  // The process of the node's server that is known to hold what was moved to it: any other may
+  // have lost that. Empty: none is known, nobody has looked yet. Nullopt: nothing was moved to it,
+  // or the sources hold nothing of that any more.
   [[nodiscard]] std::optional<std::string> vouched_run_id(const std::string& node) const;
   // How the movers ended, once on_end was called.
   [[nodiscard]] mover::Finish result() const;

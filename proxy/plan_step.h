@@ -24,7 +24,7 @@ struct PlanNeeds {
 };
 
 struct PlanNodes {
-  std::string problem;    // Of one of them, in words; empty: none is known to have any.
+  std::string problem;  // Of one of them, in words; empty: none is known to have any.
   bool are_up = false;  // All of them.
 };
 

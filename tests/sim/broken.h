@@ -32,6 +32,9 @@ enum class Flaw : std::uint8_t {
   ForgetsJournal,
   HidesLostNodes,
   NeverLiftsFence,
+  AcknowledgesEarly,
+  PublishesFirst,
+  SendsToAnyProcess,
 };
 
 struct FlawText {

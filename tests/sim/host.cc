@@ -5,289 +5,355 @@
 #include <algorithm>
 #include <utility>
 
-#include "slots/key_slot.h"
-
 namespace sim {
 
-using slots::slot_of_key;
+using namespace proxy;           // NOLINT(google-build-using-namespace): what it stands for.
+using namespace proxy::control;  // NOLINT(google-build-using-namespace)
+using slots::Errc;
+using slots::PlanState;
 
 namespace {
 
-constexpr std::size_t kWorkers = 2;
+constexpr FenceKeeper::Owner kMover = 1;
+constexpr std::size_t kJournalBytesMax = 64U << 10;
+constexpr slots::SlotId kRivalSlot = 5;  // Of no key.
 
-void remove(slots::SlotSet& from, const slots::SlotSet& what) {
-  for (const slots::SlotRange& range : what.ranges()) {
-    for (std::uint32_t slot = range.first; slot <= range.last; ++slot) {
-      from.remove(static_cast<slots::SlotId>(slot));
-    }
-  }
-}
+const slots::NodePlaces kPlaces = {{"source", "127.0.0.1:1"}, {"target", "127.0.0.1:2"}};
 
 }  // namespace
 
 Host::Host(const std::uint64_t& now_ms, Random& random, std::vector<std::string> keys,
            const slots::SlotSet& targets_own)
-    : now_ms_(now_ms), random_(random), keys_(std::move(keys)), targets_own_(targets_own) {}
+    : now_ms_(now_ms), random_(random), workers_(now_ms, random, std::move(keys)) {
+  slots::SlotMap::Owners owners{};
+  for (std::size_t slot = 0; slot < owners.size(); ++slot)
+    owners.at(slot) = targets_own.contains(static_cast<slots::SlotId>(slot)) ? 1 : 0;
+  adopt({.cluster = "sim",
+         .map = slots::SlotMap::create({{"source", 1}, {"target", 1}}, owners).value(),
+         .identities = {}});
+  write(state());
+}
 
 void Host::set_nodes(Node& source, Node& target, Checker& checker) {
   source_ = &source;
   target_ = &target;
   checker_ = &checker;
+  workers_.set_nodes(source, target);
 }
 
-Host::Client* Host::idle_client() {
-  Client& client = clients_[random_.below(kClients)];
-  return is_running_ && !client.command ? &client : nullptr;
-}
+// --- the process
 
-void Host::issue() {
-  if (Client* client = idle_client()) {
-    begin(*client, make_command(static_cast<std::size_t>(client - clients_.data())));
-  }
-}
-
-void Host::flush() {
-  const std::string of[] = {"", source_->name(), target_->name()};
-  const Command command{.kind = Command::Kind::Flush, .value = of[random_.below(3)]};
-  if (Client* client = idle_client()) begin(*client, command);
-}
-
-void Host::begin(Client& client, Command command) {
-  client.command = std::move(command);
-  client.waits_since_ms = now_ms_;
-  client.waits_for_vouch = false;
-  route(client);
-}
-
-Command Host::make_command(std::size_t client) {
-  using Kind = Command::Kind;
-  Command command;
-  command.id = next_command_++;
-  // A few keys are hot.
-  command.key = random_.chance(25) ? keys_[client % 3] : keys_[random_.below(keys_.size())];
-  command.value = fmt::format("{}.{}", client, command.id);
-  if (command.key.ends_with("stream")) {
-    const Kind kinds[] = {Kind::Get, Kind::XAdd, Kind::XGroup, Kind::XGroup, Kind::Del};
-    command.kind = kinds[random_.below(random_.chance(80) ? 4 : 5)];
-    return command;
-  }
-  const Kind kinds[] = {Kind::Get,    Kind::Get, Kind::Set, Kind::Set,     Kind::Set,
-                        Kind::Append, Kind::Del, Kind::Del, Kind::Persist, Kind::SetFor};
-  command.kind = kinds[random_.below(std::size(kinds))];
-  if (command.kind == Kind::SetFor) {
-    command.expire_at_ms = static_cast<std::int64_t>(now_ms_ + random_.between(1, 400));
-  }
-  return command;
-}
-
-void Host::route(Client& client) {
-  const std::size_t worker = static_cast<std::size_t>(&client - clients_.data()) % kWorkers;
-  const Command& command = *client.command;
-  if (command.kind == Command::Kind::Flush) {
-    if (is_fence_up_ || is_journal_lost_) return;
-    for (Node* node : {source_, target_}) {
-      if (!command.value.empty() && command.value != node->name()) continue;
-      if (node == target_ && !kept_.empty()) was_target_flushed_ = true;
-      if (node->is_up()) send(client, *node, worker);
-    }
-  } else {
-    const slots::SlotId slot = slot_of_key(command.key);
-    if (fenced_.contains(slot)) return;
-    if (is_doubtful(slot)) {
-      client.waits_for_vouch = true;
-      return;
-    }
-    if (owner(slot).is_up()) send(client, owner(slot), worker);
-  }
-  if (client.sent.empty()) client.command.reset();  // The node is down: an error, at once.
-}
-
-void Host::send(Client& client, Node& node, std::size_t worker) {
-  ConnectionId& connection = connections_[{&node, worker}];
-  if (connection == 0) connection = node.connect(false);
-  Command command = *client.command;
-  command.id = next_command_++;
-  client.sent.push_back({&node, connection, command.id});
-  node.send(connection, std::move(command));
-}
-
-void Host::deliver() {
-  for (auto& [place, connection] : connections_) {
-    if (connection == 0 || !random_.chance(50)) continue;
-    for (const Reply& reply : place.first->replies(connection)) {
-      for (Client& client : clients_) {
-        const auto erased = std::erase_if(client.sent, [&](const Sent& sent) {
-          return sent.connection == connection && sent.node == place.first && sent.id == reply.id;
-        });
-        if (erased > 0 && client.sent.empty()) client.command.reset();
-      }
-    }
-  }
-}
-
-void Host::break_connection() {
-  if (!is_running_ || connections_.empty()) return;
-  auto at = connections_.begin();
-  std::advance(at, static_cast<std::ptrdiff_t>(random_.below(connections_.size())));
-  auto& [place, connection] = *at;
-  if (connection == 0) return;
-  for (Client& client : clients_) {
-    const auto erased = std::erase_if(client.sent, [&](const Sent& sent) {
-      return sent.connection == connection && sent.node == place.first;
-    });
-    // Its command's outcome is unknown: it may still run.
-    if (erased > 0 && client.command->kind == Command::Kind::Flush) has_late_flush_ = true;
-    if (erased > 0 && client.sent.empty()) client.command.reset();
-  }
-  place.first->lose(connection, random_);
-  if (place.first == source_) lost_.push_back(connection);
-  connection = 0;
-}
-
-void Host::on_node_lost(Node& node) {
-  for (std::size_t worker = 0; worker < kWorkers; ++worker) connections_[{&node, worker}] = 0;
-  for (Client& client : clients_) {
-    const auto erased =
-        std::erase_if(client.sent, [&](const Sent& sent) { return sent.node == &node; });
-    if (erased > 0 && client.sent.empty()) client.command.reset();
-  }
-  if (&node == source_) lost_.clear(), handed_over_ = 0;
+void Host::start() {
+  for (Node* node : {source_, target_}) node->kill_all(false);
+  vouched_run_id_.clear();
+  noted_flushes_ = 0;
+  fences_.emplace(*this, Workers::kCount);
+  auto table = std::make_shared<RoutingTable>();
+  table->version = 1;
+  table->map = std::make_shared<slots::SlotMap>(state().map);
+  table->nodes.resize(2);
+  set_run_id(*table);
+  table_ = std::move(table);
+  workers_.start(table_);
 }
 
 void Host::crash() {
-  is_running_ = false;
-  for (auto& [place, connection] : connections_) {
-    if (connection != 0) place.first->lose(connection, random_);
-    connection = 0;
+  workers_.crash();
+  fences_.reset();
+  fence_answer_.reset();
+  deadline_ms_.reset();
+  unwritten_.reset();
+  is_run_id_due_ = false;
+  held_ = {};
+  // In the middle of a write that nobody was told of.
+  if (!std::exchange(is_journal_lost_, false) && random_.chance(30)) {
+    const std::string record = encode_record(state());
+    journal_ += record.substr(0, random_.below(record.size()));
   }
-  clients_ = std::vector<Client>(kClients);
-  lost_.clear();
-  handed_over_ = 0;
-  is_fence_up_ = is_holding_ = is_journal_lost_ = false;
-  fenced_ = {};
-  if (const auto unread = std::exchange(unread_commit_, std::nullopt)) {
-    append(unread->first);
-    checker_->on_committed(unread->first.slots, target_->run_id() != unread->second);
-  } else {
+  const slots::SlotMap before = state().map;
+  read_journal();
+  slots::SlotSet committed;
+  for (std::size_t at = 0; at < slots::kSlotCount; ++at) {
+    const auto slot = static_cast<slots::SlotId>(at);
+    if (before.owner(slot) == 0 && state().map.owner(slot) == 1) committed.add(slot);
+  }
+  if (committed.empty()) {
     checker_->on_lifted();
+  } else {
+    checker_->on_committed(committed, target_->run_id() != lost_commit_run_id_);
   }
+}
+
+void Host::read_journal() {
+  auto contents = control::read_journal(journal_);
+  if (!contents) throw Violation{"I6: the journal can't be read: " + contents.error().message};
+  journal_.resize(contents->whole_bytes);
+  adopt(*std::move(contents->state));
+}
+
+void Host::adopt(ClusterState state) {
+  state_ = std::move(state);
+  kept_ = {};
+  for (const KeptSlots& kept : state_->kept) kept_.add(kept.slots);
+}
+
+void Host::write(const ClusterState& next) {
+  const std::string record = encode_record(next);
+  if (journal_.size() > kJournalBytesMax) journal_.clear();
+  journal_ += record;
+  adopt(next);
+}
+
+void Host::take(ChangeResult change, const char* what) {
+  if (!change) throw Violation{fmt::format("I6: can't {}: {}", what, change.error().message)};
+  if (change->refusal)
+    throw Violation{fmt::format("I6: can't {}: {}", what, change->refusal->message)};
+  write(change->state);
+}
+
+void Host::tick() {
+  if (!fences_) return;
+  if (random_.chance(50)) {
+    if (auto ack = workers_.take_ack()) fences_->on_ack(*ack);
+  }
+  if (deadline_ms_ && now_ms_ >= *deadline_ms_) {
+    deadline_ms_.reset();
+    fences_->on_deadline();
+  }
+  if (unwritten_ && random_.chance(10)) write(*std::exchange(unwritten_, std::nullopt));
+  // Once every worker has the map in which it owns them no more.
+  if (is_run_id_due_ && is_applied()) {
+    is_run_id_due_ = false;
+    publish_table([this](RoutingTable& table) { set_run_id(table); });
+  }
+  if (plan_ == 0 || !random_.chance(5)) return;
+  note_flushes();
+  if (slots::is_ended(plan().plan.state) || is_journal_lost_ || unwritten_) return;
+  switch (needs_of(plan(), nodes()).step) {
+    case PlanStep::Start:
+      return take(start_plan(state(), plan_, act()), "start the plan");
+    case PlanStep::Pause:
+      return take(pause_plan(state(), plan_, true, act()), "pause the plan");
+    case PlanStep::Resume:
+      return take(resume_plan(state(), plan_, act()), "resume the plan");
+    case PlanStep::None:
+      break;
+  }
+}
+
+PlanNodes Host::nodes() const {
+  const bool are_up = source_->is_up() && target_->is_up();
+  return {.problem = are_up ? "" : "a node is down", .are_up = are_up};
+}
+
+mover::Wish Host::wish() const { return needs_of(plan(), nodes()).wish; }
+
+// --- the operator
+
+Surroundings Host::surroundings() const {
+  return {.places = kPlaces, .defaults = {.pause = conf::Milliseconds(50)}};
+}
+
+slots::PlanId Host::approve(const std::vector<slots::Goal>& goals) {
+  slots::SlotSet rival;
+  rival.add(kRivalSlot);
+  ProposeRequest request;
+  request.goals = {slots::MoveGoal{rival, "target"}};
+  auto other = propose_plan(state(), request, surroundings(), act());
+  if (other) {
+    rival_ = other->plan;
+    write(other->state);
+  }
+  request.goals = goals;
+  auto proposal = propose_plan(state(), request, surroundings(), act());
+  const auto again = propose_plan(state(), request, surroundings(), act());
+  if (!proposal || !again) throw Violation{"I6: no plan: " + proposal.error().message};
+  if (digest_of(proposal->state.plans.at(proposal->plan).plan.content) !=
+      digest_of(again->state.plans.at(again->plan).plan.content))
+    throw Violation{"I6: the same goals gave two plans"};
+  return approve(std::move(proposal));
+}
+
+slots::PlanId Host::approve_rest(slots::PlanId plan) {
+  return approve(propose_rest(state(), plan, surroundings(), act()));
+}
+
+slots::PlanId Host::approve(ChangeResult proposal) {
+  take(proposal, "propose a plan");
+  const slots::PlanId id = proposal->plan;
+  const slots::PlanContent& content = state().plans.at(id).plan.content;
+  const auto passes = [&](const std::string& digest, const slots::NodePlaces& places) {
+    const auto change = approve_plan(state(), id, digest, places, act());
+    return change && !change->refusal;
+  };
+  const std::string digest = digest_of(content);
+  if (passes("0000-0000", kPlaces)) throw Violation{"I6: approved with another digest"};
+  if (passes(digest, {{"source", "127.0.0.1:1"}, {"target", "127.0.0.1:3"}}))
+    throw Violation{"I6: approved although a node is elsewhere"};
+  const slots::SlotSet first(content.moves.front().slots);
+  if (commit_slots(state(), id, first, "source", "target", 1, now_ms_))
+    throw Violation{"I6: slots were committed before anybody had approved it"};
+  take(approve_plan(state(), id, digest, kPlaces, act()), "approve the plan");
+  return plan_ = id;
+}
+
+// An operator may come too late, and reads so.
+void Host::pause() {
+  if (auto paused = pause_plan(state(), plan_, false, act())) write(paused->state);
+}
+
+void Host::resume() {
+  if (auto resumed = resume_plan(state(), plan_, act())) write(resumed->state);
+}
+
+void Host::abort() {
+  if (auto aborted = abort_plan(state(), plan_, act())) write(aborted->state);
+}
+
+// --- the plan
+
+PairWork Host::work() const {
+  for (PairWork& pair : work_of(state(), plan_)) {
+    if (pair.source == "source") return std::move(pair);
+  }
+  return {"source", "target", {}, {}, 0};
+}
+
+void Host::end(const mover::Finish& finish) {
+  using How = mover::Finish::How;
+  const PlanState how = finish.how == How::Done      ? PlanState::Done
+                        : finish.how == How::Aborted ? PlanState::Aborted
+                                                     : PlanState::Failed;
+  take(end_plan(state(), plan_, how, {}, act()), "end the plan");
+  const auto rival = state().plans.find(rival_);
+  if (rival == state().plans.end()) return;
+  const slots::PlanContent& content = rival->second.plan.content;
+  const auto change = approve_plan(state(), rival_, digest_of(content), kPlaces, act());
+  if (content.base_epoch != state().map.epoch() && change && !change->refusal)
+    throw Violation{"I6: a plan was approved that was made for another map"};
+}
+
+// --- what the mover asks for
+
+// Of the target: what the source still keeps, another process may have lost.
+void Host::set_run_id(RoutingTable& table) const {
+  std::string& wanted = table.nodes[1].only_run_id;
+  wanted = kept_.empty() ? "" : vouched_run_id_.empty() ? "none is known yet" : vouched_run_id_;
+}
+
+void Host::publish_table(const std::function<void(RoutingTable&)>& change) {
+  auto table = std::make_shared<RoutingTable>(*table_);
+  ++table->version;
+  change(*table);
+  table_ = std::move(table);
+  workers_.install(table_);
+}
+
+void Host::publish(std::shared_ptr<const Fence> fence) {
+  publish_table([&](RoutingTable& table) { table.fence = std::move(fence); });
+}
+
+void Host::set_deadline(std::optional<conf::Milliseconds> from_now) {
+  deadline_ms_.reset();
+  if (from_now) deadline_ms_ = now_ms_ + static_cast<std::uint64_t>(from_now->count());
+}
+
+void Host::begin_fence(const slots::SlotSet& slots, std::uint32_t limit_ms) {
+  fence_answer_.reset();
+  fences_->begin(
+      kMover, slots, "source", conf::Milliseconds(limit_ms),
+      [this](slots::Result<mover::FenceGrant> answer) { fence_answer_ = std::move(answer); });
+}
+
+std::optional<slots::Result<mover::FenceGrant>> Host::take_fence_answer() {
+  return std::exchange(fence_answer_, std::nullopt);
+}
+
+void Host::hold_fence(const slots::SlotSet& slots) { held_ = slots; }
+
+void Host::lift_fence() {
+  if (is_journal_lost_) return;
+  held_ = {};
+  fences_->lift(kMover);
+  checker_->on_lifted();
+}
+
+slots::Result<slots::Epoch> Host::commit(const slots::SlotSet& slots, std::uint64_t marker,
+                                         const std::string& run_id) {
+  if (!fences_->holds(kMover, slots) && !trusts_mover) {
+    lift_fence();
+    return slots::fail(Errc::Timeout, "the fence was lifted before");
+  }
+  note_flushes();
+  auto next = commit_slots(state(), plan_, slots, "source", "target", marker, now_ms_);
+  if (!next) {
+    lift_fence();
+    return std::unexpected(next.error());
+  }
+  if (workers_.lost_flushes() > 0) *next = note_flush(*next, plan_);
+  if (publishes_first) {
+    adopt(*next);
+    unwritten_ = *next;
+  } else {
+    write(*next);
+  }
+  vouched_run_id_ = run_id;
+  held_ = {};
+  checker_->on_committed(slots, target_->run_id() != run_id);
+  publish_table([&](RoutingTable& table) {
+    table.map = std::make_shared<slots::SlotMap>(state().map);
+    fences_->lift(kMover, table);
+    set_run_id(table);
+  });
+  return state().map.epoch();
 }
 
 void Host::lose_journal(const slots::SlotSet& slots, std::uint64_t marker,
-                        const std::string& run_id, bool is_written) {
+                        const std::string& run_id) {
   is_journal_lost_ = true;
-  if (is_written) unread_commit_ = {{JournalRecord::Kind::Commit, slots, marker}, run_id};
+  lost_commit_run_id_ = run_id;
+  fences_->freeze();
+  const auto next = commit_slots(state(), plan_, slots, "source", "target", marker, now_ms_);
+  if (!next) return;
+  const std::string record = encode_record(*next);
+  journal_ += random_.chance(50) ? record : record.substr(0, random_.below(record.size()));
 }
 
-void Host::start() {
-  is_running_ = true;
-  for (Node* node : {source_, target_}) node->kill_all(false);
-  vouched_run_id_.clear();
-  was_target_flushed_ = false;
-}
-
-void Host::begin_fence(const slots::SlotSet& slots) {
-  fenced_ = slots;
-  is_fence_up_ = true;
-}
-
-bool Host::is_drained() const {
-  return std::none_of(clients_.begin(), clients_.end(), [&](const Client& client) {
-    return std::any_of(client.sent.begin(), client.sent.end(), [&](const Sent& sent) {
-      return sent.node == source_ || client.command->kind == Command::Kind::Flush;
-    });
-  });
-}
-
-std::vector<ConnectionId> Host::hand_over_lost_connections() {
-  if (ignores_lost_connections) lost_.clear();
-  handed_over_ = lost_.size();
-  return lost_;
-}
-
-void Host::lift_fence() {
-  if (!is_fence_up_) return;
-  is_fence_up_ = is_holding_ = false;
-  fenced_ = {};
-  handed_over_ = 0;
-  checker_->on_lifted();
-  release();
-}
-
-void Host::commit(const slots::SlotSet& slots, std::uint64_t marker, const std::string& run_id) {
-  if (kept_.empty()) was_target_flushed_ = false;
-  lost_.erase(lost_.begin(), lost_.begin() + static_cast<std::ptrdiff_t>(handed_over_));
-  handed_over_ = 0;
-  append({JournalRecord::Kind::Commit, slots, marker});
+void Host::vouch(const std::string& run_id) {
   vouched_run_id_ = run_id;
-  is_fence_up_ = is_holding_ = false;
-  fenced_ = {};
-  checker_->on_committed(slots, target_->run_id() != run_id);
-  release();
+  publish_table([this](RoutingTable& table) { set_run_id(table); });
 }
 
-void Host::give_back(const slots::SlotSet& slots) {
-  append({JournalRecord::Kind::GiveBack, slots, 0});
+slots::Result<slots::Epoch> Host::give_back(const slots::SlotSet& slots) {
+  note_flushes();
+  auto next = give_slots_back(state(), plan_, slots, "source", "target", now_ms_);
+  if (!next) return std::unexpected(next.error());
+  write(*next);
   checker_->on_given_back(slots);
-  release();
+  publish_table(
+      [&](RoutingTable& table) { table.map = std::make_shared<slots::SlotMap>(state().map); });
+  is_run_id_due_ = true;
+  return state().map.epoch();
 }
 
 void Host::collected(const slots::SlotSet& slots) {
-  append({JournalRecord::Kind::Collected, slots, 0});
+  write(note_collected(state(), plan_, slots, "source"));
   checker_->on_collected(slots);
-  release();
+  publish_table([this](RoutingTable& table) { set_run_id(table); });
 }
 
-void Host::stop_doubting() {
-  vouched_run_id_ = target_->run_id();
-  release();
+void Host::note_flushes() {
+  if (ignores_flushes || std::exchange(noted_flushes_, workers_.flushes()) == workers_.flushes())
+    return;
+  if (!kept_.empty() && !is_journal_lost_) write(note_flush(state(), plan_));
 }
 
-void Host::release() {
-  for (Client& client : clients_) {
-    if (!client.command || !client.sent.empty()) continue;
-    const bool waits_for_vouch = client.waits_for_vouch;
-    route(client);
-    if (client.command && client.sent.empty()) continue;
-    // A target that may have lost its slots is a failure of its own; a fence is none.
-    if (!waits_for_vouch) {
-      longest_wait_ms_ = std::max(longest_wait_ms_, now_ms_ - client.waits_since_ms);
-    }
-  }
-}
+void Host::stop_doubting() { vouch(target_->run_id()); }
 
-Node& Host::owner(slots::SlotId slot) {
-  return targets_own_.contains(slot) || moved_.contains(slot) ? *target_ : *source_;
-}
-
-bool Host::is_fenced(slots::SlotId slot) const { return is_holding_ && fenced_.contains(slot); }
+Node& Host::owner(slots::SlotId slot) { return state().map.owner(slot) == 0 ? *source_ : *target_; }
 
 bool Host::is_doubtful(slots::SlotId slot) const {
   return kept_.contains(slot) && vouched_run_id_ != target_->run_id();
-}
-
-std::vector<proxy::mover::KeptSlots> Host::kept_commits() const {
-  std::vector<proxy::mover::KeptSlots> kept;
-  for (const JournalRecord& record : journal_) {
-    if (record.kind == JournalRecord::Kind::Commit) {
-      kept.push_back({record.slots, record.marker});
-    } else {
-      std::erase_if(kept,
-                    [&](const auto& commit) { return record.slots.intersects(commit.slots); });
-    }
-  }
-  return kept;
-}
-
-void Host::append(const JournalRecord& record) {
-  if (record.kind == JournalRecord::Kind::Commit) {
-    moved_.add(record.slots);
-    kept_.add(record.slots);
-  } else {
-    if (record.kind == JournalRecord::Kind::GiveBack) remove(moved_, record.slots);
-    remove(kept_, record.slots);
-  }
-  journal_.push_back(record);
 }
 
 }  // namespace sim

@@ -57,6 +57,14 @@ void Link::on_node_lost(Side side) {
   feed(side).is_lost = true;
 }
 
+// A fence ends in time, whatever is under way.
+void Link::ring_alarm() {
+  if (fenced_until_ms_ == 0 || world_.now_ms() < fenced_until_ms_ || world_.never_lifts_fence)
+    return;
+  fenced_until_ms_ = 0;
+  world_.host().lift_fence();
+}
+
 Node& Link::node(Side side) { return world_.node(side); }
 
 void Link::check(Side side) {
@@ -74,6 +82,7 @@ std::vector<Reply> Link::call(Side side, std::vector<Command> commands) {
   }
   std::vector<Reply> replies;
   while (replies.size() < count) {
+    ring_alarm();
     if (random_.chance(30)) {
       world_.tick();
     } else if (random_.chance(60)) {
@@ -165,25 +174,30 @@ Outcome Link::perform(const Fence& fence) {
   check(Side::Source);
   Host& host = world_.host();
   const std::uint64_t until = world_.now_ms() + fence.limit_ms;
-  host.begin_fence(fence.slots);
-  do {
+  host.begin_fence(fence.slots, fence.limit_ms);
+  auto answer = host.take_fence_answer();
+  while (!answer) {
     world_.tick();
-    if (world_.now_ms() > until || world_.fails(0.5)) {
+    if (world_.fails(0.5)) {
       host.lift_fence();
-      return NotFenced{"worker 1 has not answered"};
+      return NotFenced{"the proxy ends"};
     }
-  } while (!host.is_drained());
-  for (ConnectionId id : host.hand_over_lost_connections()) {
+    answer = host.take_fence_answer();
+  }
+  if (!*answer) return NotFenced{answer->error().message};
+  for (ConnectionId id : (*answer)->lost_client_ids) {
     world_.some_ticks(2);
     check(Side::Source);
     node(Side::Source).kill(id);
   }
-  host.hold_fence();
+  host.hold_fence(fence.slots);
+  fenced_until_ms_ = until;
   return Fenced{};
 }
 
 Outcome Link::perform(const LiftFence&) {
   world_.some_ticks(2);
+  fenced_until_ms_ = 0;
   world_.host().lift_fence();
   return Lifted{};
 }
@@ -199,19 +213,23 @@ Outcome Link::perform(const PutMarker& put) {
 Outcome Link::perform(const Commit& commit) {
   Host& host = world_.host();
   world_.some_ticks(3);
+  ring_alarm();
+  fenced_until_ms_ = 0;
   if (world_.fails(3)) {
     host.lift_fence();
     return NotCommitted{"the map is being changed", false};
   }
   if (world_.fails(1.5)) {
-    host.lose_journal(commit.slots, commit.marker, commit.target_run_id, random_.chance(50));
+    host.lose_journal(commit.slots, commit.marker, commit.target_run_id);
     return NotCommitted{"the journal can't be written", true};
   }
   world_.maybe_crash_proxy();
-  host.commit(commit.slots, commit.marker, commit.target_run_id);
+  const auto epoch = host.commit(commit.slots, commit.marker, commit.target_run_id);
+  if (!epoch) return NotCommitted{epoch.error().message, false};
   world_.maybe_crash_proxy();
+  while (!host.is_applied()) world_.tick();
   world_.some_ticks(4);
-  return Committed{1};
+  return Committed{*epoch};
 }
 
 Outcome Link::perform(const AskDurability&) {
@@ -229,13 +247,12 @@ Outcome Link::perform(const Vouch& vouch) {
 
 Outcome Link::perform(const GiveBack& give_back) {
   world_.some_ticks(4);
-  if (world_.host().was_flushed() && !world_.ignores_flushes) {
-    return NotGivenBack{"it was flushed"};
-  }
   world_.maybe_crash_proxy();
-  world_.host().give_back(give_back.slots);
+  const auto epoch = world_.host().give_back(give_back.slots);
+  if (!epoch) return NotGivenBack{epoch.error().message};
   world_.maybe_crash_proxy();
-  return GaveBack{1};
+  while (!world_.host().is_applied()) world_.tick();
+  return GaveBack{*epoch};
 }
 
 Outcome Link::perform(const Collected& collected) {

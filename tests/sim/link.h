@@ -64,7 +64,10 @@ class Link {
 
   World& world_;
   Random& random_;
+  void ring_alarm();
+
   bool is_connected_ = false;
+  std::uint64_t fenced_until_ms_ = 0;  // 0: not fenced.
   std::array<Feed, 2> feeds_;
   std::uint64_t next_command_ = 1;
 };

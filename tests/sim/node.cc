@@ -155,6 +155,7 @@ std::vector<ConnectionId> Node::busy_connections() const {
 }
 
 void Node::run_one(ConnectionId id) {
+  if (is_stalled) return;
   Connection& connection = connections_.at(id);
   if (connection.input.empty()) return;
   const Command command = std::move(connection.input.front());
@@ -163,6 +164,7 @@ void Node::run_one(ConnectionId id) {
 }
 
 void Node::end_turn() {
+  if (is_stalled) return;
   if (feed_ && (is_flushed_ || !changed_.empty())) {
     feed_->push_back({{changed_.begin(), changed_.end()}, is_flushed_});
   }
@@ -254,6 +256,7 @@ bool Node::expire(const std::string& key) {
 }
 
 void Node::expire_due() {
+  if (is_stalled) return;
   std::vector<std::string> keys;
   for (const auto& [key, entry] : dict_) keys.push_back(key);
   for (const std::string& key : keys) expire(key);

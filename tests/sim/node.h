@@ -137,6 +137,7 @@ class Node {
   std::size_t synced() const { return synced_; }
   void load(const std::string& key, Entry entry);  // Before the first turn.
 
+  bool is_stalled = false;      // Stopped: it runs nothing until it goes on.
   bool refuses_writes = false;  // MISCONF and the like.
   bool is_full = false;         // OOM for whatever adds.
   std::string marker_key;

@@ -97,7 +97,6 @@ World::World(std::uint64_t seed, Flaw flaw, bool is_traced, Tally& tally)
       tally_(tally),
       flaw_(flaw),
       keys_(make_keys()),
-      to_move_(slots_of_tags(0, kTagsToMove)),
       all_(slots_of_tags(0, std::size(kTags))),
       targets_own_(slots_of_tags(std::size(kTags) - kTargetsTags, kTargetsTags)),
       host_(now_ms_, random_, keys_, targets_own_),
@@ -106,9 +105,14 @@ World::World(std::uint64_t seed, Flaw flaw, bool is_traced, Tally& tally)
       target_("target", now_ms_, checker_) {
   checker_.set_nodes(source_, target_);
   host_.set_nodes(source_, target_, checker_);
-  host_.ignores_lost_connections = flaw == Flaw::LeavesLostClients;
+  host_.workers().forgets_lost_connections = flaw == Flaw::LeavesLostClients;
+  host_.workers().acknowledges_early = flaw == Flaw::AcknowledgesEarly;
+  host_.workers().sends_to_any_process = flaw == Flaw::SendsToAnyProcess;
+  host_.trusts_mover = flaw == Flaw::SkipsFence;
+  host_.publishes_first = flaw == Flaw::PublishesFirst;
+  host_.ignores_flushes = flaw == Flaw::IgnoresTargetFlush;
   leaves_old_movers = flaw == Flaw::LeavesOldMovers;
-  ignores_flushes = flaw == Flaw::IgnoresTargetFlush;
+  never_lifts_fence = flaw == Flaw::NeverLiftsFence;
 }
 
 void World::run() {
@@ -116,21 +120,30 @@ void World::run() {
   set_up();
   host_.start();
   some_ticks(50);
-  move(1);
+  const slots::PlanId plan = host_.approve(goals());
+  move(plan);
   // Whatever became of it, the rest can be moved now.
   faults_left_ = 0;
-  wish_ = Wish::Run;
   target_.refuses_writes = target_.is_full = false;
-  if (!is_over_ && host_.moved() != to_move_) {
-    move(2);
-    if (!is_over_ && host_.moved() != to_move_) throw Violation{"I5: the rest could not be moved"};
+  source_.is_stalled = target_.is_stalled = false;
+  if (!is_over_ && !host_.work().to_move.empty()) {
+    move(host_.approve_rest(plan));
+    if (!is_over_ && !host_.work().to_move.empty())
+      throw Violation{"I5: the rest could not be moved"};
   }
   for (int i = 0; i < 200; ++i) tick();
   checker_.check_owners(all_);
-  tally_.longest_wait_ms = std::max(tally_.longest_wait_ms, host_.longest_wait_ms());
-  if (host_.longest_wait_ms() > kWaitMsMax) {
-    throw Violation{fmt::format("I9: a client waited {} ms", host_.longest_wait_ms())};
-  }
+  const std::uint64_t longest_wait_ms = host_.workers().longest_wait_ms();
+  tally_.longest_wait_ms = std::max(tally_.longest_wait_ms, longest_wait_ms);
+  if (longest_wait_ms > kWaitMsMax)
+    throw Violation{fmt::format("I9: a client waited {} ms", longest_wait_ms)};
+}
+
+std::vector<slots::Goal> World::goals() {
+  const std::size_t roll = random_.below(10);
+  if (roll == 0) return {slots::DrainGoal{"source", false}};
+  if (roll == 1) return {slots::WeightGoal{"target", 3}};
+  return {slots::MoveGoal{slots_of_tags(0, kTagsToMove), "target"}};
 }
 
 void World::set_up() {
@@ -156,13 +169,22 @@ void World::set_up() {
   if (slow_percent_ == 0 && random_.chance(30)) tick_ms_ = 30;
 }
 
-void World::move(std::uint64_t plan) {
+void World::move(slots::PlanId plan) {
   for (Node* node : {&source_, &target_}) node->marker_key = marker_key(plan, "source");
   for (;;) {
     try {
+      maybe_crash_proxy();
+      while (host_.plan().plan.state == slots::PlanState::Approved) tick();
+      if (slots::is_ended(host_.plan().plan.state)) {  // Before it had begun.
+        ++tally_.aborted;
+        return;
+      }
       const Finish end = transfer(plan);
       trace("-> " + text_of(Action{end}));
-      if (!host_.is_journal_lost()) return judge(end);
+      if (!host_.is_journal_lost()) {
+        host_.end(end);
+        return judge(end);
+      }
     } catch (const ProxyCrashed&) {
       trace("the proxy crashes");
       ++tally_.proxy_crashes;
@@ -175,19 +197,17 @@ void World::move(std::uint64_t plan) {
   }
 }
 
-Finish World::transfer(std::uint64_t plan) {
+Finish World::transfer(slots::PlanId plan) {
   TransferSpec spec;
   spec.plan = plan;
   spec.source = "source";
   spec.target = "target";
-  spec.kept = host_.kept_commits();
-  for (const slots::SlotRange& range : to_move_.ranges()) {
-    for (std::uint32_t at = range.first; at <= range.last; ++at) {
-      const auto slot = static_cast<slots::SlotId>(at);
-      if (!host_.moved().contains(slot)) spec.slots.add(slot);
-    }
-  }
-  spec.group_slots = static_cast<std::uint32_t>(random_.between(1, 4));
+  const proxy::control::PairWork work = host_.work();
+  spec.slots = work.to_move;
+  for (const proxy::control::KeptSlots& kept : work.kept)
+    spec.kept.push_back({kept.slots, kept.marker});
+  spec.group_slots = static_cast<std::uint32_t>(
+      work.slots_total > kTagsToMove ? random_.between(2000, 8000) : random_.between(1, 4));
   spec.batch_keys = static_cast<std::uint32_t>(random_.between(2, 6));
   if (random_.chance(20)) spec.dirty_bytes = 600;
   Tamperer tamperer(flaw_);
@@ -200,7 +220,7 @@ Finish World::transfer(std::uint64_t plan) {
   for (std::size_t step = 0; step < kStepsMax; ++step) {
     checker_.check_owners(all_);
     event.now_ms = now_ms_;
-    event.wish = wish_;
+    event.wish = host_.wish();
     link_->report_feeds(event);
     if (is_traced_) trace("   " + text_of(event));
     tamperer.change(event, action);
@@ -208,7 +228,7 @@ Finish World::transfer(std::uint64_t plan) {
     tamperer.change(action);
     if (is_traced_) trace("-> " + text_of(action));
     if (const Finish* finish = std::get_if<Finish>(&action)) return *finish;
-    if (flaw_ == Flaw::AbortsWithoutPurge && wish_ == Wish::Abort && host_.kept().empty()) {
+    if (flaw_ == Flaw::AbortsWithoutPurge && host_.wish() == Wish::Abort && host_.kept().empty()) {
       host_.lift_fence();
       return {Finish::How::Aborted, ""};
     }
@@ -225,7 +245,9 @@ Finish World::transfer(std::uint64_t plan) {
     if (std::holds_alternative<Committed>(event.outcome)) ++tally_.commits;
     maybe_crash_proxy();
   }
-  throw Violation{fmt::format("no progress: {}", transfer.progress().waits_for)};
+  throw Violation{fmt::format(
+      "no progress: plan {} is {}{}, {}", plan, slots::to_string(host_.plan().plan.state),
+      host_.plan().is_aborting ? " and aborting" : "", transfer.progress().waits_for)};
 }
 
 void World::judge(const Finish& end) {
@@ -245,7 +267,7 @@ void World::judge(const Finish& end) {
   switch (end.how) {
     case Finish::How::Done:
       ++tally_.done;
-      if (host_.moved() != to_move_) throw Violation{"I4: done, but not all is moved"};
+      if (!host_.work().to_move.empty()) throw Violation{"I4: done, but not all is moved"};
       break;
     case Finish::How::Aborted:
       ++tally_.aborted;
@@ -261,10 +283,12 @@ void World::judge(const Finish& end) {
 
 void World::tick() {
   restart_due();
+  host_.tick();
+  if (random_.chance(50)) host_.workers().step();
   Node& node = random_.chance(50) ? source_ : target_;
   const std::size_t roll = random_.below(100);
   if (roll < 28) {
-    host_.issue();
+    host_.workers().issue();
   } else if (roll < 58) {
     const auto busy = node.busy_connections();
     if (!busy.empty() && !random_.chance(slow_percent_)) {
@@ -275,7 +299,7 @@ void World::tick() {
   } else if (roll < 68) {
     if (node.is_up()) node.end_turn();
   } else if (roll < 86) {
-    host_.deliver();
+    host_.workers().deliver();
   } else if (roll < 92) {
     now_ms_ += random_.between(1, tick_ms_);
   } else if (roll < 94) {
@@ -323,7 +347,7 @@ void World::fault() {
     case Fault::CrashProxy:
       return;  // See maybe_crash_proxy().
     case Fault::BreakConnection:
-      host_.break_connection();
+      host_.workers().break_connection();
       if (!random_.chance(20)) return;  // They are cheap.
       break;
     case Fault::Refuse:
@@ -335,6 +359,10 @@ void World::fault() {
       target_.is_full = true;
       target_mended_at_ms_ = now_ms_ + random_.between(10, 400);
       break;
+    case Fault::Stall:
+      (random_.chance(50) ? source_ : target_).is_stalled = true;
+      goes_on_running_at_ms_ = now_ms_ + random_.between(20, 300);
+      break;
     case Fault::EvictAtSource:
       evict(source_);
       if (!random_.chance(20)) return;
@@ -344,14 +372,14 @@ void World::fault() {
       if (!random_.chance(20)) return;
       break;
     case Fault::Pause:
-      if (wish_ == Wish::Run) wish_ = Wish::Pause;
+      host_.pause();
       goes_on_at_ms_ = now_ms_ + random_.between(1, 500);
       break;
     case Fault::Abort:
-      if (random_.chance(20)) wish_ = Wish::Abort;
+      if (random_.chance(20)) host_.abort();
       break;
     case Fault::Flush:
-      host_.flush();
+      host_.workers().flush();
       break;
     case Fault::Count:
       break;
@@ -376,8 +404,9 @@ void World::crash(Node& node) {
   if (!node.is_up()) return;
   trace(fmt::format("{} crashes", node.name()));
   ++tally_.node_crashes;
+  node.is_stalled = false;
   node.crash();
-  host_.on_node_lost(node);
+  host_.workers().on_node_lost(node);
   if (link_) link_->on_node_lost(&node == &source_ ? Side::Source : Side::Target);
   node.close_feed();
   (&node == &source_ ? source_up_at_ms_ : target_up_at_ms_) = now_ms_ + random_.between(1, 300);
@@ -395,7 +424,14 @@ void World::restart_due() {
     target_.refuses_writes = target_.is_full = false;
     target_mended_at_ms_ = 0;
   }
-  if (wish_ == Wish::Pause && now_ms_ >= goes_on_at_ms_) wish_ = Wish::Run;
+  if (goes_on_running_at_ms_ != 0 && now_ms_ >= goes_on_running_at_ms_) {
+    goes_on_running_at_ms_ = 0;
+    source_.is_stalled = target_.is_stalled = false;
+  }
+  if (goes_on_at_ms_ != 0 && now_ms_ >= goes_on_at_ms_) {
+    goes_on_at_ms_ = 0;
+    host_.resume();
+  }
 }
 
 void World::trace(const std::string& text) {

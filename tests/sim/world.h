@@ -41,6 +41,7 @@ enum class Fault : std::uint8_t {
   BreakConnection,
   Refuse,
   Fill,
+  Stall,
   EvictAtSource,
   EvictAtTarget,
   Pause,
@@ -69,14 +70,15 @@ class World {
   bool may_evict_marker() const { return may_evict_marker_; }
 
   bool leaves_old_movers = false;  // Flaws of whoever carries the actions out.
-  bool ignores_flushes = false;
+  bool never_lifts_fence = false;
 
  private:
   struct ProxyCrashed {};
 
   void set_up();
-  void move(std::uint64_t plan);
-  proxy::mover::Finish transfer(std::uint64_t plan);
+  std::vector<slots::Goal> goals();
+  void move(slots::PlanId plan);
+  proxy::mover::Finish transfer(slots::PlanId plan);
   void judge(const proxy::mover::Finish& end);
   void fault();
   void evict(Node& node);
@@ -90,7 +92,6 @@ class World {
   Flaw flaw_;
   std::uint64_t now_ms_ = 1'000'000;
   std::vector<std::string> keys_;
-  slots::SlotSet to_move_;
   slots::SlotSet all_;
   slots::SlotSet targets_own_;
   Host host_;
@@ -98,7 +99,6 @@ class World {
   Node source_;
   Node target_;
   std::unique_ptr<Link> link_;
-  proxy::mover::Wish wish_ = proxy::mover::Wish::Run;
   bool is_over_ = false;  // A human has taken over.
 
   unsigned faults_left_ = 0;
@@ -111,7 +111,8 @@ class World {
   std::uint64_t source_up_at_ms_ = 0;  // 0: it is up.
   std::uint64_t target_up_at_ms_ = 0;
   std::uint64_t target_mended_at_ms_ = 0;
-  std::uint64_t goes_on_at_ms_ = 0;  // After a pause.
+  std::uint64_t goes_on_running_at_ms_ = 0;  // Whichever node is stalled.
+  std::uint64_t goes_on_at_ms_ = 0;          // After a pause.
 };
 
 }  // namespace sim

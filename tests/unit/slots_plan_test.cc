@@ -56,12 +56,12 @@ TEST_CASE("a plan goes from state to state by these ways alone") {
   const std::set<std::pair<PlanState, PlanState>> ways{
       {PlanState::Proposed, PlanState::Approved}, {PlanState::Proposed, PlanState::Rejected},
       {PlanState::Proposed, PlanState::Stale},    {PlanState::Approved, PlanState::Running},
-      {PlanState::Approved, PlanState::Aborted},
-      {PlanState::Approved, PlanState::Failed},   {PlanState::Approved, PlanState::Stale},
-      {PlanState::Running, PlanState::Paused},    {PlanState::Running, PlanState::Done},
-      {PlanState::Running, PlanState::Aborted},   {PlanState::Running, PlanState::Failed},
-      {PlanState::Paused, PlanState::Running},    {PlanState::Paused, PlanState::Aborted},
-      {PlanState::Paused, PlanState::Failed},     {PlanState::Paused, PlanState::Done}};
+      {PlanState::Approved, PlanState::Aborted},  {PlanState::Approved, PlanState::Failed},
+      {PlanState::Approved, PlanState::Stale},    {PlanState::Running, PlanState::Paused},
+      {PlanState::Running, PlanState::Done},      {PlanState::Running, PlanState::Aborted},
+      {PlanState::Running, PlanState::Failed},    {PlanState::Paused, PlanState::Running},
+      {PlanState::Paused, PlanState::Aborted},    {PlanState::Paused, PlanState::Failed},
+      {PlanState::Paused, PlanState::Done}};
   for (const PlanState from : kAllStates) {
     for (const PlanState to : kAllStates) {
       CAPTURE(to_string(from));
