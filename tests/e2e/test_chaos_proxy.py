@@ -6,33 +6,33 @@ import time
 from harness import chaos, plans
 from harness.chaos import PATIENT, QUICK, SOURCE, TARGET, Move
 from harness.check import check, eventually, has, same
-from harness.tap import command
+from harness.tap import behind, command
 from harness.tests import test
 
 MARKER = "__slotproxy:marker"
 # What the mover is about to do: the node that it tells, and the request that shows it.
 STEPS = {
-    "connect": (SOURCE, ("CLIENT", 1, "TRACKING")),
-    "purge the target": (TARGET, ("SCAN",)),
-    "read names": (SOURCE, ("SCAN", 2)),
-    "read values": (SOURCE, ("DUMP", 150)),
-    "write copies": (TARGET, ("RESTORE", 700)),
-    "copy what has changed": (TARGET, ("RESTORE", 1300)),
-    "catch up": (TARGET, ("PING", 2)),
-    "mark": (TARGET, ("SET", 1, MARKER)),
-    "mark the third group": (TARGET, ("SET", 3, MARKER)),
-    "ask whether the copies are durable": (TARGET, ("INFO", 1, "persistence")),
-    "collect": (SOURCE, ("UNLINK", 2)),
-    "remove the marker": (TARGET, ("UNLINK", 1, MARKER)),
+    "connect": (SOURCE, lambda: command("CLIENT", 1, "TRACKING")),
+    "purge the target": (TARGET, lambda: command("SCAN")),
+    "read names": (SOURCE, lambda: command("SCAN", 2)),
+    "read values": (SOURCE, lambda: command("DUMP", 150)),
+    "write copies": (TARGET, lambda: command("RESTORE", 700)),
+    "copy what has changed": (TARGET, lambda: behind(command("PING"), command("RESTORE"))),
+    "catch up": (TARGET, lambda: command("PING", 2)),
+    "mark": (TARGET, lambda: command("SET", 1, MARKER)),
+    "mark the third group": (TARGET, lambda: command("SET", 3, MARKER)),
+    "ask whether the copies are durable": (TARGET, lambda: command("INFO", 1, "persistence")),
+    "collect": (SOURCE, lambda: command("UNLINK", 2)),
+    "remove the marker": (TARGET, lambda: command("UNLINK", 1, MARKER)),
 }
 
 
 def at_step(fresh, step, sent, act, dies=True):
     """act(shop) at this step of a move, then the move goes on to its end; the model holds."""
     shop = fresh(config=QUICK if dies else PATIENT, taps=(SOURCE, TARGET))
-    place, words = STEPS[step]
+    place, point = STEPS[step]
     with Move(shop, cold=1000) as move:
-        done = shop.relays[place].at(command(*words), lambda: act(shop), sent)
+        done = shop.relays[place].at(point(), lambda: act(shop), sent)
         move.begin()
         chaos.acted(done, "the step '%s'" % step)
         if dies:
@@ -69,19 +69,19 @@ def a_proxy_killed_while_it_collects_goes_on_after_its_restart(fresh):
     at_step(fresh, "collect", True, kill)
 
 
-@test(slow=True, seconds=300)
+@test(slow=True, seconds=600)
 def a_proxy_killed_before_any_step_goes_on_after_its_restart(fresh):
     for step in STEPS:
         at_step(fresh, step, False, kill)
 
 
-@test(slow=True, seconds=300)
+@test(slow=True, seconds=600)
 def a_proxy_killed_after_any_step_was_sent_and_before_its_answer_goes_on_after_its_restart(fresh):
     for step in STEPS:
         at_step(fresh, step, True, kill)
 
 
-@test(slow=True, seconds=300)
+@test(slow=True, seconds=600)
 def a_proxy_killed_around_a_commit_knows_at_its_restart_whether_it_happened(fresh):
     for milliseconds in (0, 0.5, 1, 1.5, 2, 3, 5, 8):
         at_step(fresh, "mark the third group", True, kill_after(milliseconds))
@@ -114,7 +114,7 @@ def a_proxy_stopped_beyond_the_pause_limit_before_a_commit_does_not_commit_late(
     check(report["progress"]["pause_max_ms"] > 500, "the pause in which it stood still is counted")
 
 
-@test(slow=True, seconds=200)
+@test(slow=True, seconds=600)
 def a_proxy_stopped_at_any_step_for_longer_than_nodes_may_be_silent_goes_on_when_it_wakes(fresh):
     for step in STEPS:
         at_step(fresh, step, True, stop(4), dies=False)
@@ -142,12 +142,12 @@ def writes_left_in_a_stopped_source_by_a_killed_proxy_do_not_run_after_the_move(
         move.ended(errors=True)
 
 
-@test(slow=True, seconds=200)
+@test(slow=True, seconds=600)
 def an_abort_at_any_step_ends_within_a_second_and_leaves_nothing_behind(fresh):
-    for step, (place, words) in STEPS.items():
+    for step, (place, point) in STEPS.items():
         shop = fresh(config=PATIENT, taps=(SOURCE, TARGET))
         with Move(shop, cold=1000) as move:
-            done = shop.relays[place].at(command(*words), lambda: abort(shop))
+            done = shop.relays[place].at(point(), lambda: abort(shop))
             move.begin()
             chaos.acted(done, "the step '%s'" % step)
             began = time.monotonic()
@@ -165,7 +165,7 @@ def abort(shop):
     plans.ask(shop, "PLAN", "ABORT", 1, "--by", "ana", "--reason", "test")
 
 
-@test(slow=True, seconds=200)
+@test(slow=True, seconds=600)
 def a_proxy_told_to_end_at_any_step_ends_and_the_next_one_goes_on(fresh):
     def end(shop):
         shop.proxy.signal(signal.SIGTERM)

@@ -64,5 +64,5 @@ class Move:
         return report
 
 
-def acted(done, what, seconds=25):
+def acted(done, what, seconds=60):
     check(done.wait(seconds), "%s was not reached within %d s" % (what, seconds))

@@ -197,3 +197,17 @@ def command(name, nth=1, key=None):
         return left[0] == 0
 
     return matches
+
+
+def behind(first, second):
+    """The first request that matches `second` behind one that matches `first`."""
+    seen = []
+
+    def matches(args):
+        if not seen:
+            if first(args):
+                seen.append(True)
+            return False
+        return second(args)
+
+    return matches
