@@ -14,7 +14,7 @@ from harness.wire import Wire
 MARKER = "__slotproxy:marker"
 
 
-@test(seconds=60)
+@test(seconds=120)
 def keys_of_all_types_move_under_writers_without_an_error_and_within_the_pause_limit(fresh):
     shop = fresh(config=PATIENT)
     move = Move(shop, cold=6000)
@@ -26,7 +26,7 @@ def keys_of_all_types_move_under_writers_without_an_error_and_within_the_pause_l
         goal = "inv-bcn" if 0 in plans.owners(shop)["inv-vlc"] else "inv-vlc"
         latency = Latency(shop.forward, shop.node(2).address, "EXISTS", name)
         plan = plans.run(
-            shop, "--move", "%s:%s" % (chaos.MOVED, goal), "--limit", "unlimited", seconds=40
+            shop, "--move", "%s:%s" % (chaos.MOVED, goal), "--limit", "unlimited", seconds=90
         )
         slow = latency.delay(0.07, "clients of slots that move")
         same(plan["state"], "done", "the plan's state")
@@ -44,10 +44,10 @@ def two_hundred_thousand_keys_move_under_writers_without_an_error(fresh):
     shop = fresh(config=PATIENT)
     with Move(shop, cold=200000, keys=600) as move:
         move.begin()
-        move.ended(seconds=120)
+        move.ended(seconds=150)
 
 
-@test(seconds=60)
+@test(seconds=120)
 def keys_deleted_right_after_they_were_copied_stay_deleted(fresh):
     shop = fresh(config=PATIENT)
     with Move(shop, cold=4000, kinds=("string", "hash", "set"), keys=60) as move:
@@ -75,7 +75,7 @@ def copied_now(server, names):
         return wire.pipeline(*(("EXISTS", name) for name in names[:1500]))
 
 
-@test(seconds=60)
+@test(seconds=120)
 def keys_that_live_for_milliseconds_expire_on_time_wherever_they_are(fresh):
     shop = fresh(config=PATIENT)
     with Move(shop, cold=2000, kinds=("string",), keys=100) as move:
@@ -97,7 +97,7 @@ def keys_that_live_for_milliseconds_expire_on_time_wherever_they_are(fresh):
         same(alive, [], "expired keys that are visible")
 
 
-@test(seconds=60)
+@test(seconds=120)
 def consumer_groups_that_change_between_copy_and_commit_without_a_notice_move_as_they_are(fresh):
     shop = fresh(config=PATIENT, taps=(TARGET,))
     names = [n for n in ("stream:%d" % i for i in range(500)) if slot_of(n) < 2048][:40]
@@ -132,7 +132,7 @@ def consumer_groups_that_change_between_copy_and_commit_without_a_notice_move_as
                 same(read_all(wire, name), facts[name], "what %s is after the move" % name)
 
 
-@test(seconds=60)
+@test(seconds=120)
 def commands_over_several_keys_of_one_slot_never_see_half_of_them(fresh):
     shop = fresh(config=PATIENT)
     with Move(shop, cold=1000, kinds=("family",), keys=60, writers=4, readers=2) as move:
@@ -150,7 +150,7 @@ def commands_over_several_keys_of_one_slot_never_see_half_of_them(fresh):
         move.ended()
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_scan_or_keys_during_cut_overs_shows_every_stable_key_and_dbsize_counts_no_copy(fresh):
     shop = fresh(config=PATIENT)
     stable = faults.bulk_fill(shop, 3000)
@@ -181,7 +181,7 @@ def a_scan_or_keys_during_cut_overs_shows_every_stable_key_and_dbsize_counts_no_
         same(wire.ask("DBSIZE"), len(names), "DBSIZE after")
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_flush_while_slots_are_copied_paused_or_kept_leaves_nothing_that_comes_back(fresh):
     places = {
         "copied": (TARGET, ("RESTORE", 500)),
@@ -211,7 +211,7 @@ def a_flush_while_slots_are_copied_paused_or_kept_leaves_nothing_that_comes_back
         faults.check_bulk(shop, new)
 
 
-@test(slow=True, seconds=90)
+@test(slow=True, seconds=150)
 def a_flood_of_pipelined_commands_to_slots_that_move_is_answered_in_order_and_without_an_error(fresh):
     shop = fresh(config=PATIENT)
     with Move(shop, cold=20000) as move:
@@ -236,7 +236,7 @@ def a_flood_of_pipelined_commands_to_slots_that_move_is_answered_in_order_and_wi
             same(wire.ask("GET", name), b"600000", "the counter")
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_write_whose_client_leaves_in_the_pause_never_comes_behind_a_later_one(fresh):
     shop = fresh(config=PATIENT, taps=(TARGET,))
     with Move(shop, cold=1000) as move:
@@ -275,7 +275,7 @@ def write_later(shop, names, later):
         later += wire.pipeline(*(("SET", name, "later") for name in names))
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_pipeline_over_slots_that_move_and_others_is_answered_in_order(fresh):
     shop = fresh(config=PATIENT)
     moving = [n for n in ("in:%d" % i for i in range(400)) if slot_of(n) < 2048][:30]
@@ -296,7 +296,7 @@ def a_pipeline_over_slots_that_move_and_others_is_answered_in_order(fresh):
         move.ended()
 
 
-@test(slow=True, seconds=60)
+@test(slow=True, seconds=120)
 def a_read_that_is_held_in_a_pause_is_answered_by_the_new_owner_on_both_kinds_of_ports(fresh):
     shop = fresh(config=PATIENT, taps=(TARGET,))
     with Move(shop, cold=1000) as move:

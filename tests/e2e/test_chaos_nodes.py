@@ -15,7 +15,7 @@ KEEPS = ("--appendonly", "yes")
 MARKER = "__slotproxy:marker"
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_target_killed_before_the_commit_gets_its_copies_again(fresh):
     shop = fresh(config=QUICK, taps=(TARGET,), node_args=KEEPS)
     with Move(shop) as move:
@@ -26,7 +26,7 @@ def a_target_killed_before_the_commit_gets_its_copies_again(fresh):
         move.ended(errors=True)
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_target_that_loses_all_before_the_commit_gets_its_copies_again(fresh):
     shop = fresh(config=QUICK, taps=(TARGET,))
     # Keys of its own would be gone, and nobody could tell the server from another one.
@@ -40,7 +40,7 @@ def a_target_that_loses_all_before_the_commit_gets_its_copies_again(fresh):
         move.ended(errors=True)
 
 
-@test(slow=True, seconds=60)
+@test(slow=True, seconds=120)
 def a_stopped_target_holds_up_nobody_at_the_source_and_the_plan_goes_on_when_it_wakes(fresh):
     shop = fresh(config=QUICK)
     with Move(shop) as move:
@@ -61,7 +61,7 @@ def a_stopped_target_holds_up_nobody_at_the_source_and_the_plan_goes_on_when_it_
         move.ended(errors=True)
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_target_stopped_in_a_pause_costs_clients_the_pause_limit_and_no_key(fresh):
     shop = fresh(config=PATIENT, taps=(TARGET,))
     with Move(shop) as move:
@@ -79,7 +79,7 @@ def a_target_stopped_in_a_pause_costs_clients_the_pause_limit_and_no_key(fresh):
         check(waited < 0.8, "clients wait for the pause limit of 200 ms: they waited %.3f s" % waited)
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_mover_cut_off_from_its_target_does_no_harm_when_its_late_bytes_arrive(fresh):
     shop = fresh(config=QUICK, taps=(TARGET,))
     tap, held = shop.relays[TARGET], []
@@ -92,7 +92,7 @@ def a_mover_cut_off_from_its_target_does_no_harm_when_its_late_bytes_arrive(fres
         move.ended(errors=True)
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_feed_that_is_cut_at_either_node_is_noticed_and_the_copies_begin_anew(fresh):
     shop = fresh(config=PATIENT)
     with Move(shop, cold=8000) as move:
@@ -108,7 +108,7 @@ def a_feed_that_is_cut_at_either_node_is_noticed_and_the_copies_begin_anew(fresh
         move.ended()
 
 
-@test(slow=True, seconds=60)
+@test(slow=True, seconds=120)
 def a_feed_cut_again_and_again_at_any_moment_loses_no_change(fresh):
     shop = fresh(config=PATIENT)
     with Move(shop, cold=2000) as move:
@@ -123,7 +123,7 @@ def a_feed_cut_again_and_again_at_any_moment_loses_no_change(fresh):
         move.ended()
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_feed_that_overflows_its_output_buffer_is_noticed(fresh):
     shop = fresh(config=PATIENT, taps=(SOURCE,))
     tap, held = shop.relays[SOURCE], []
@@ -149,7 +149,7 @@ def a_feed_that_overflows_its_output_buffer_is_noticed(fresh):
         move.ended()
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_target_without_room_fails_the_plan_in_words_and_is_left_as_it_was(fresh):
     shop = fresh(config=QUICK)
     target = shop.node(TARGET)
@@ -164,7 +164,7 @@ def a_target_without_room_fails_the_plan_in_words_and_is_left_as_it_was(fresh):
         move.ended("failed", errors=True)
 
 
-@test(seconds=60)
+@test(seconds=120)
 def copies_that_the_target_evicts_before_the_commit_are_made_again_or_nothing_is_committed(fresh):
     shop = fresh(config=PATIENT, taps=(TARGET,))
     target = shop.node(TARGET)
@@ -182,7 +182,7 @@ def copies_that_the_target_evicts_before_the_commit_are_made_again_or_nothing_is
         move.ended()
 
 
-@test(slow=True, seconds=60)
+@test(slow=True, seconds=120)
 def a_target_that_evicts_copies_for_want_of_memory_never_costs_the_source_a_key(fresh):
     shop = fresh(config=QUICK)
     target = shop.node(TARGET)
@@ -201,7 +201,7 @@ def a_target_that_evicts_copies_for_want_of_memory_never_costs_the_source_a_key(
         faults.check_bulk(shop, there)
 
 
-@test(seconds=60)
+@test(seconds=120)
 def keys_that_the_source_evicts_while_they_are_copied_are_not_on_the_target(fresh):
     shop = fresh(config=PATIENT)
     source = shop.node(SOURCE)
@@ -225,7 +225,7 @@ def keys_that_the_source_evicts_while_they_are_copied_are_not_on_the_target(fres
         same(left, len(volatile) - evicted, "volatile keys that are left")
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_target_that_refuses_writes_for_a_while_is_waited_for(fresh):
     shop = fresh(config=QUICK, taps=(TARGET,))
     target = shop.node(TARGET)
@@ -247,7 +247,7 @@ def a_target_that_refuses_writes_for_a_while_is_waited_for(fresh):
         move.ended(errors=True)
 
 
-@test(slow=True, seconds=60)
+@test(slow=True, seconds=120)
 def a_target_that_refuses_writes_just_before_a_commit_is_not_committed_to(fresh):
     for nth in (1, 2, 5):
         shop = fresh(config=QUICK, taps=(TARGET,))
@@ -265,7 +265,7 @@ def a_target_that_refuses_writes_just_before_a_commit_is_not_committed_to(fresh)
             move.ended(errors=True)
 
 
-@test(slow=True, seconds=60)
+@test(slow=True, seconds=120)
 def a_target_that_can_not_save_and_takes_no_writes_is_waited_for(fresh):
     shop = fresh(config=PATIENT, taps=(TARGET,))
     target = shop.node(TARGET)
@@ -294,7 +294,7 @@ def a_target_that_can_not_save_and_takes_no_writes_is_waited_for(fresh):
         move.ended(errors=True)
 
 
-@test(slow=True, seconds=60)
+@test(slow=True, seconds=120)
 def a_target_that_is_made_a_replica_while_copies_are_written_is_waited_for(fresh):
     shop = fresh(config=QUICK, taps=(TARGET,))
     target, nobody = shop.node(TARGET), processes.free_port()
@@ -310,7 +310,7 @@ def a_target_that_is_made_a_replica_while_copies_are_written_is_waited_for(fresh
         move.ended(errors=True)
 
 
-@test(slow=True, seconds=90)
+@test(slow=True, seconds=150)
 def a_target_that_loads_its_data_for_seconds_while_it_is_copied_to_is_waited_for(fresh):
     shop = fresh(config=QUICK, taps=(TARGET,), node_args=KEEPS)
     target = shop.node(TARGET)

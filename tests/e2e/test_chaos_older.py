@@ -57,7 +57,7 @@ def back_at(move, server):
     move.crowd.go_on()
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_source_that_comes_back_older_while_it_is_copied_gives_the_older_state_and_nothing_newer(fresh):
     shop = fresh(config=PATIENT, node_args=KEEPS)
     with Move(shop, cold=6000, shared=False) as move:
@@ -78,7 +78,7 @@ def a_source_that_comes_back_older_while_it_is_copied_gives_the_older_state_and_
         move.ended(errors=True)
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_target_that_comes_back_from_before_the_marker_gives_the_slots_back_with_every_old_key(fresh):
     shop, move = committed(fresh)
     with move:
@@ -94,7 +94,7 @@ def a_target_that_comes_back_from_before_the_marker_gives_the_slots_back_with_ev
         move.ended(errors=True)
 
 
-@test(slow=True, seconds=60)
+@test(slow=True, seconds=120)
 def a_target_that_comes_back_from_between_two_commits_keeps_the_first_and_gives_the_second_back(fresh):
     shop, move = committed(fresh)
     with move:
@@ -115,7 +115,7 @@ def a_target_that_comes_back_from_between_two_commits_keeps_the_first_and_gives_
         move.ended(errors=True)
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_target_that_comes_back_from_after_the_last_marker_keeps_the_slots(fresh):
     shop, move = committed(fresh)
     with move:
@@ -134,7 +134,7 @@ def a_target_that_comes_back_from_after_the_last_marker_keeps_the_slots(fresh):
         check("has lost slots" not in shop.proxy.log(), "nothing is given back")
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_target_without_persistence_that_comes_back_empty_gives_the_slots_back(fresh):
     shop = fresh(config=LONG)
     with Move(shop, cold=1500, shared=False, elsewhere=False) as move:
@@ -148,7 +148,7 @@ def a_target_without_persistence_that_comes_back_empty_gives_the_slots_back(fres
         move.ended(errors=True)
 
 
-@test(slow=True, seconds=60)
+@test(slow=True, seconds=120)
 def a_target_that_loses_all_after_the_collection_keeps_the_slots_and_the_loss_is_told(fresh):
     shop = fresh(config=PATIENT)
     with Move(shop, cold=500, shared=False, elsewhere=False) as move:
@@ -161,7 +161,7 @@ def a_target_that_loses_all_after_the_collection_keeps_the_slots_and_the_loss_is
         same(shop.node(SOURCE).ask("EXISTS", next(iter(move.values))), 0, "keys at the source")
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_marker_that_was_lost_alone_is_written_again_and_undoes_nothing(fresh):
     shop, move = committed(fresh)
     with move:
@@ -178,7 +178,7 @@ def a_marker_that_was_lost_alone_is_written_again_and_undoes_nothing(fresh):
         check("has lost slots" not in shop.proxy.log(), "nothing is given back")
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_target_restarted_whole_but_without_its_marker_undoes_nothing_and_asks(fresh):
     shop, move = committed(fresh, taps=(TARGET,))
     with move:

@@ -54,17 +54,17 @@ def kill_after(milliseconds):
     return act
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_proxy_killed_while_copies_are_written_goes_on_after_its_restart(fresh):
     at_step(fresh, "write copies", True, kill)
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_proxy_killed_when_the_marker_is_written_but_not_answered_goes_on_after_its_restart(fresh):
     at_step(fresh, "mark", True, kill)
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_proxy_killed_while_it_collects_goes_on_after_its_restart(fresh):
     at_step(fresh, "collect", True, kill)
 
@@ -97,7 +97,7 @@ def stop(seconds):
     return act
 
 
-@test(seconds=60)
+@test(seconds=120)
 def a_proxy_stopped_beyond_the_pause_limit_before_a_commit_does_not_commit_late(fresh):
     shop = fresh(config=PATIENT, taps=(SOURCE, TARGET))
     epochs = []
@@ -117,15 +117,15 @@ def a_proxy_stopped_beyond_the_pause_limit_before_a_commit_does_not_commit_late(
 @test(slow=True, seconds=600)
 def a_proxy_stopped_at_any_step_for_longer_than_nodes_may_be_silent_goes_on_when_it_wakes(fresh):
     for step in STEPS:
-        at_step(fresh, step, True, stop(4), dies=False)
+        at_step(fresh, step, True, stop(6), dies=False)
 
 
-@test(slow=True, seconds=60)
+@test(slow=True, seconds=120)
 def a_proxy_stopped_while_it_collects_deletes_no_live_key_when_it_wakes(fresh):
     at_step(fresh, "collect", False, stop(3), dies=False)
 
 
-@test(seconds=60)
+@test(seconds=120)
 def writes_left_in_a_stopped_source_by_a_killed_proxy_do_not_run_after_the_move(fresh):
     shop = fresh(config=QUICK)
     with Move(shop) as move:

@@ -7,9 +7,12 @@ from .wire import Wire
 MOVED = "0-2047"  # From inv-bcn, which has more slots, to inv-vlc.
 SOURCE, TARGET = 0, 1
 # A busy machine needs longer pauses than the usual ones; how long they are is measured elsewhere.
-QUICK = {"rebalance": {"grace": "300ms", "pause": "200ms"}}
+QUICK = {
+    "rebalance": {"grace": "300ms", "pause": "200ms"},
+    "timeouts": {"node_silent": "2s", "connect": "2s"},
+}
 # Nodes that a busy machine delays are not down.
-PATIENT = {**QUICK, "timeouts": {"node_silent": "3s"}}
+PATIENT = {**QUICK, "timeouts": {"node_silent": "5s", "connect": "5s"}}
 
 
 def begin(shop, limit="unlimited", moved=MOVED, more=()):
@@ -18,7 +21,7 @@ def begin(shop, limit="unlimited", moved=MOVED, more=()):
     return plan
 
 
-def finish(shop, plan, seconds=40, state="done"):
+def finish(shop, plan, seconds=90, state="done"):
     """Waits for its end, as fast as it can go."""
     with Wire(shop.admin, "operator", timeout=15) as wire:
         wire.raw("PLAN", "THROTTLE", plan["id"], "unlimited")  # Refused when it has ended.
@@ -54,7 +57,7 @@ class Move:
     def show(self):
         return plans.show(self.shop, self.plan["id"])
 
-    def ended(self, state="done", errors=False, seconds=40, collected=True, least=500):
+    def ended(self, state="done", errors=False, seconds=90, collected=True, least=500):
         report = finish(self.shop, self.plan, seconds, state)
         self.crowd.wait_for(200)
         self.crowd.verdict(least, errors, collected)

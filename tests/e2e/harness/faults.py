@@ -78,7 +78,9 @@ def bulk_fill(shop, count, size=100, prefix="bulk", slots=range(2048)):
     values = {name: (name + "|" + noise[n % 1000 :])[:size] for n, name in enumerate(names)}
     with shop.client("filler") as wire:
         for start in range(0, count, 500):
-            wire.pipeline(*(("SET", name, values[name]) for name in names[start : start + 500]))
+            page = names[start : start + 500]
+            replies = wire.pipeline(*(("SET", name, values[name]) for name in page))
+            same(set(replies), {b"+OK\r\n"}, "the replies to SET, before any fault")
     return values
 
 
