@@ -6,6 +6,9 @@
 //   proposed -> rejected | stale; approved -> aborted | stale
 //
 // Nothing moves without an approved plan, and one plan runs at a time.
+//
+// Files:  plan_book_proposals.cc, plan_book_steps.cc (what people do to plans), plan_book_moves.cc
+//         (what carrying one out does); plan_book_parts.h is what these share.
 // Errors: NotFound for a plan that is not there; Conflict when its state does not allow the step;
 //         messages end with what to do.
 #pragma once
