@@ -168,22 +168,22 @@ class LoadLeveler {
     return best;
   }
 
-  // The heaviest slot that neither leaves `from` below its share nor lifts `to` above its; else the
-  // lightest, if that brings both nearer.
+  // The heaviest slot that neither leaves `from` below its share nor lifts `to` above its. Where
+  // that is a light one, which would change next to nothing, or there is none: the next heavier
+  // one, if that brings both nearer.
   bool move_one(NodeIndex from, NodeIndex to) {
     std::vector<SlotId>& slots = slots_[from];
     const double room = std::min(above_[from], -above_[to]);
     auto chosen =
         std::ranges::partition_point(slots, [&](SlotId slot) { return loads_[slot] <= room; });
+    const bool is_any_fitting = chosen != slots.begin();
     if (is_emptied(from)) {
       chosen = slots.end() - 1;
-    } else if (chosen != slots.begin()) {
+    } else if (is_any_fitting && (loads_[*(chosen - 1)] * 2 >= room || chosen == slots.end() ||
+                                  !brings_nearer(*chosen, from, to))) {
       --chosen;
-    } else {
-      const double load = loads_[*chosen];
-      const double now = std::max(above_[from], -above_[to]);
-      const double then = std::max(std::abs(above_[from] - load), std::abs(above_[to] + load));
-      if (then >= now) return false;
+    } else if (!is_any_fitting && !brings_nearer(*chosen, from, to)) {
+      return false;
     }
     leveling_.owners[*chosen] = to;
     --leveling_.moves_left;
@@ -191,6 +191,12 @@ class LoadLeveler {
     above_[to] += loads_[*chosen];
     slots.erase(chosen);
     return true;
+  }
+
+  [[nodiscard]] bool brings_nearer(SlotId slot, NodeIndex from, NodeIndex to) const {
+    const double load = loads_[slot];
+    const double now = std::max(above_[from], -above_[to]);
+    return std::max(std::abs(above_[from] - load), std::abs(above_[to] + load)) < now;
   }
 
   Leveling& leveling_;

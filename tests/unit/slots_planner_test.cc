@@ -331,6 +331,20 @@ TEST_CASE("balancing by what slots weigh comes within a few percent, with few sl
   }
 }
 
+TEST_CASE("where few slots weigh anything, they alone move") {
+  const SlotMap map = three_nodes();
+  SlotLoads loads{};
+  std::size_t found = 0;
+  for (std::size_t slot = 0; found < 6; ++slot) {
+    if (map.owner(static_cast<SlotId>(slot)) != 0) continue;
+    loads[slot] = 500;
+    ++found;
+  }
+  const Proposal proposal = must(map, {BalanceGoal{Measure::Keys}}, loads);
+  CHECK(proposal.slots_moved == 4);
+  CHECK(proposal.spread_after == 1);
+}
+
 TEST_CASE("slots that weigh nothing are spread with the others when a node is drained") {
   const SlotMap map = three_nodes();
   SlotLoads loads{};
