@@ -101,6 +101,51 @@ struct PlanTarget {
   }
 };
 
+// A key that a plan moves and that an operator should know of.
+struct PlanKey {
+  Bytes key = {};
+  std::string node = {};  // That has it now.
+  std::uint64_t slot = 0;
+  std::string type = {};
+  std::uint64_t bytes = 0;   // Of memory, an estimate.
+  std::uint64_t groups = 0;  // Of a stream.
+  // How long clients of its slot would wait if it were written to until the last moment; about.
+  std::uint64_t pause_ms = 0;
+
+  friend bool operator==(const PlanKey&, const PlanKey&) = default;
+
+  template <class Self, class Fields>
+  static void describe(Self& self, Fields& field) {
+    field("key", self.key);
+    field("node", self.node);
+    field("slot", self.slot);
+    field("type", self.type);
+    field("bytes", self.bytes);
+    field("groups", self.groups);
+    field("pause_ms", self.pause_ms);
+  }
+};
+
+// The largest keys of a plan, found by a look of limited time.
+struct PlanSample {
+  std::uint64_t keys = 0;  // That were looked at.
+  bool is_whole = false;   // These were all.
+  std::vector<PlanKey> largest = {};
+  std::vector<PlanKey> streams = {};  // The largest with consumer groups.
+  std::uint64_t streams_with_groups = 0;
+
+  friend bool operator==(const PlanSample&, const PlanSample&) = default;
+
+  template <class Self, class Fields>
+  static void describe(Self& self, Fields& field) {
+    field("keys", self.keys);
+    field("whole", self.is_whole);
+    field("largest", self.largest);
+    field("streams", self.streams);
+    field("streams_with_groups", self.streams_with_groups);
+  }
+};
+
 struct PlanProgress {
   // "connecting", "purging", "copying", "catching up", "fencing", "keeping", "collecting", "ended".
   std::string phase = {};
@@ -168,6 +213,7 @@ struct PlanReport {
   std::optional<std::uint64_t> keys = {};  // Estimates, for all moves.
   std::optional<std::uint64_t> bytes = {};
   std::optional<std::uint64_t> seconds_at_limit = {};
+  std::optional<PlanSample> sample = {};
   std::vector<PlanTarget> targets = {};
   std::vector<PlanCheck> checks = {};
   std::optional<PlanProgress> progress = {};  // Once it has started.
@@ -200,6 +246,7 @@ struct PlanReport {
     field("keys", self.keys);
     field("bytes", self.bytes);
     field("seconds_at_limit", self.seconds_at_limit);
+    field("sample", self.sample);
     field("targets", self.targets);
     field("checks", self.checks);
     field("progress", self.progress);

@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "admin/plan_keys_render.h"
 #include "admin/table.h"
 #include "admin/text.h"
 #include "slots/slot.h"
@@ -301,6 +302,7 @@ std::string clock(std::uint64_t seconds) {
 
 std::string render(const PlanReport& report, RenderStyle style) {
   std::string text = head(report, style) + render_moves(report, style) + render_forecast(report);
+  if (!has_ended(report.state)) text += render_sample(report, style);
   if (report.progress) text += render_result(report, style);
   if (!has_ended(report.state)) text += render_checks(report, style);
   return text + next_step(report);

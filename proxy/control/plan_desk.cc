@@ -133,7 +133,8 @@ PlanDesk::PlanDesk(uv_loop_t* loop, PlanPort& port, AuditLog audit, std::string 
       port_(port),
       audit_(std::move(audit)),
       client_name_(std::move(client_name)),
-      sweeper_(loop) {}
+      sweeper_(loop),
+      surveys_(loop, client_name_) {}
 
 void PlanDesk::run(const std::vector<std::string>& words, const AdminPeer& peer, Done done) {
   auto request = parse_plan_request(words, *port_.plan_snapshot().config);
@@ -174,10 +175,31 @@ void PlanDesk::propose(const Asker& asker) {
       propose_plan(port_.state(), request, surroundings(measure_of(request.goals)), asker.act),
       asker.act, asker.peer);
   if (!id) return asker.done(std::unexpected(id.error()));
-  check(*id, [this, plan = *id, done = asker.done](const Checked& checked) {
+  tell_proposal(*id, asker.done);
+}
+
+void PlanDesk::tell_proposal(slots::PlanId plan, const Done& done) {
+  check(plan, [this, plan, done](const Checked& checked) {
     refine_forecast(plan, checked);
-    tell(plan, checked, done);
+    look_at_keys(plan, [this, plan, checked, done] { tell(plan, checked, done); });
   });
+}
+
+void PlanDesk::look_at_keys(slots::PlanId plan, std::function<void()> done) {
+  surveys_.forget_others(port_.state());
+  const auto known = port_.state().plans.find(plan);
+  if (known == port_.state().plans.end() || surveys_.knows(plan)) return done();
+  const slots::PlanContent& content = known->second.plan.content;
+  std::vector<SampledNode> sources;
+  for (AskedNode& asked : nodes_of(known->second)) {
+    slots::SlotSet slots;
+    for (const slots::Move& move : content.moves) {
+      if (move.from == asked.name) slots.add(move.slots);
+    }
+    if (!slots.empty()) sources.push_back({std::move(asked), slots});
+  }
+  if (sources.empty()) return done();
+  surveys_.sample(plan, std::move(sources), patience(), std::move(done));
 }
 
 // What the watch of the nodes knew was some seconds old.
@@ -248,7 +270,7 @@ void PlanDesk::show(slots::PlanId plan, Done done) {
   if (known == port_.state().plans.end() || known->second.plan.state != slots::PlanState::Proposed)
     return tell(plan, {}, done);
   check(plan, [this, plan, done = std::move(done)](const Checked& checked) {
-    tell(plan, checked, done);
+    look_at_keys(plan, [this, plan, checked, done] { tell(plan, checked, done); });
   });
 }
 
@@ -258,8 +280,8 @@ void PlanDesk::tell(slots::PlanId plan, const Checked& checked, const Done& done
     return done(slots::fail(slots::Errc::NotFound, fmt::format("plan {} is forgotten", plan)));
   std::map<std::string, NodeFacts> facts = facts_of(port_.plan_snapshot());
   for (const auto& [node, newer] : checked.facts) facts[node] = newer;
-  done(to_json(
-      plan_report(port_.state(), known->second, facts, checked.checks, port_.progress(plan))));
+  done(to_json(plan_report(port_.state(), known->second, facts, checked.checks,
+                           port_.progress(plan), surveys_.of(plan))));
 }
 
 void PlanDesk::check(slots::PlanId plan, std::function<void(const Checked&)> done) {
@@ -368,6 +390,11 @@ std::vector<AskedNode> PlanDesk::nodes_of(const PlanRecord& plan) {
     }
   }
   return nodes;
+}
+
+PlanSurveys::Patience PlanDesk::patience() {
+  const conf::Timeouts& timeouts = port_.plan_snapshot().config->timeouts;
+  return {timeouts.connect, timeouts.node_silent};
 }
 
 }  // namespace proxy::control

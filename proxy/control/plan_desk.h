@@ -22,6 +22,7 @@
 #include "proxy/control/audit_log.h"
 #include "proxy/control/plan_book.h"
 #include "proxy/control/plan_request.h"
+#include "proxy/control/plan_surveys.h"
 #include "proxy/control/preflight.h"
 #include "proxy/control/state_record.h"
 #include "proxy/net/loop_timer.h"
@@ -81,17 +82,21 @@ class PlanDesk {
 
   void answer(Asker asker);
   void propose(const Asker& asker);
+  void tell_proposal(slots::PlanId plan, const Done& done);
   void approve(Asker asker);
   void change(const Asker& asker);
   void show(slots::PlanId plan, Done done);
   void tell(slots::PlanId plan, const Checked& checked, const Done& done);
   void check(slots::PlanId plan, std::function<void(const Checked&)> done);
   void approve_checked(const Asker& asker, const Checked& checked);
+  // Has somebody look at the plan's keys, unless they are known.
+  void look_at_keys(slots::PlanId plan, std::function<void()> done);
   void refine_forecast(slots::PlanId plan, const Checked& checked);
   void audit(const std::string& what, slots::PlanId plan, const Act& act, const std::string& peer);
 
   [[nodiscard]] Surroundings surroundings(slots::Measure measure);
   [[nodiscard]] std::vector<AskedNode> nodes_of(const PlanRecord& plan);
+  [[nodiscard]] PlanSurveys::Patience patience();
 
   uv_loop_t* loop_;
   PlanPort& port_;
@@ -101,6 +106,7 @@ class PlanDesk {
   std::uint64_t next_preflight_ = 1;
   std::vector<std::uint64_t> over_;  // Preflights to be destroyed.
   net::LoopTimer sweeper_;
+  PlanSurveys surveys_;
   std::map<slots::PlanId, Checked> checked_;  // So that who looks often does not ask often.
   std::shared_ptr<bool> life_ = std::make_shared<bool>(true);
 };

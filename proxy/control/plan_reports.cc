@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 #include <variant>
 
@@ -59,6 +60,36 @@ void add_targets(admin::PlanReport& report, const PlanRecord& record,
   }
 }
 
+// About: reading, sending and writing a value takes a server a second for so many bytes of memory.
+constexpr std::uint64_t kBytesPerMs = 60'000;
+
+admin::PlanKey key_report(const std::string& node, const SampledKey& key) {
+  return {.key = {key.name},
+          .node = node,
+          .slot = key.slot,
+          .type = key.type,
+          .bytes = key.bytes,
+          .groups = key.groups,
+          .pause_ms = 1 + key.bytes / kBytesPerMs};
+}
+
+void add_sample(admin::PlanReport& report, const KeySamples& samples) {
+  if (samples.empty()) return;
+  admin::PlanSample& sample = report.sample.emplace();
+  sample.is_whole = true;
+  for (const auto& [node, found] : samples) {
+    sample.keys += found.keys;
+    sample.is_whole = sample.is_whole && found.is_whole;
+    sample.streams_with_groups += found.streams_with_groups;
+    for (const SampledKey& key : found.largest) sample.largest.push_back(key_report(node, key));
+    for (const SampledKey& key : found.streams) sample.streams.push_back(key_report(node, key));
+  }
+  for (auto* keys : {&sample.largest, &sample.streams}) {
+    std::ranges::stable_sort(*keys, std::ranges::greater{}, &admin::PlanKey::bytes);
+    if (keys->size() > KeySample::kNamedMax) keys->resize(KeySample::kNamedMax);
+  }
+}
+
 // Who owns each slot when none, or all, of a plan's moves are made.
 using OwnerNames = std::vector<std::string>;
 OwnerNames owners_with(const slots::SlotMap& map, const std::vector<slots::Move>& moves,
@@ -104,7 +135,8 @@ void add_weights(DiffByNode& nodes, const PlanRecord& record) {
 admin::PlanReport plan_report(const ClusterState& state, const PlanRecord& record,
                               const std::map<std::string, NodeFacts>& facts,
                               std::vector<admin::PlanCheck> checks,
-                              std::optional<admin::PlanProgress> progress) {
+                              std::optional<admin::PlanProgress> progress,
+                              const KeySamples& samples) {
   const slots::Plan& plan = record.plan;
   const slots::PlanContent& content = plan.content;
   admin::PlanReport report;
@@ -134,6 +166,7 @@ admin::PlanReport plan_report(const ClusterState& state, const PlanRecord& recor
   report.spread_after = record.forecast.spread_after;
   add_moves(report, record);
   add_targets(report, record, facts);
+  add_sample(report, samples);
   report.checks = std::move(checks);
   if (progress) {
     report.progress = std::move(progress);

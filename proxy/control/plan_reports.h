@@ -8,6 +8,7 @@
 
 #include "admin/plan_api.h"
 #include "proxy/control/admin_port.h"
+#include "proxy/control/key_sampler.h"
 #include "proxy/control/node_verifier.h"
 #include "proxy/control/plan_record.h"
 #include "proxy/control/state_record.h"
@@ -18,7 +19,8 @@ namespace proxy::control {
 [[nodiscard]] admin::PlanReport plan_report(const ClusterState& state, const PlanRecord& plan,
                                             const std::map<std::string, NodeFacts>& facts,
                                             std::vector<admin::PlanCheck> checks,
-                                            std::optional<admin::PlanProgress> progress);
+                                            std::optional<admin::PlanProgress> progress,
+                                            const KeySamples& samples = {});
 [[nodiscard]] admin::PlansReport plans_report(const ClusterState& state);
 [[nodiscard]] admin::PlanDiffReport plan_diff(const ClusterState& state, const PlanRecord& plan);
 [[nodiscard]] std::vector<OpenPlan> open_plans(const ClusterState& state);

@@ -257,3 +257,20 @@ TEST_CASE("clocks and times") {
   CHECK(time_of(0) == "1970-01-01 00:00:00 UTC");
   CHECK(rate(0) == "no limit");
 }
+
+TEST_CASE("the largest keys are shown with the pause that they would need") {
+  PlanReport report = proposed_plan();
+  report.sample = PlanSample{.keys = 120'000,
+                             .is_whole = false,
+                             .largest = {{{"feed:all"}, "inv-bcn", 7, "zset", 4'100'000, 0, 69}},
+                             .streams = {},
+                             .streams_with_groups = 2};
+  const std::string text = render(report, kPlain);
+  CHECK(has(text, "largest keys (of a sample of 120 k)"));
+  CHECK(has(text,
+            "\"feed:all\"  4.1 MB  zset on inv-bcn  about 69 ms if written to until the "
+            "end: longer than a pause may be"));
+  CHECK(has(text, "streams with consumer groups: at least 2"));
+  report.state = "done";
+  CHECK_FALSE(has(render(report, kPlain), "largest keys"));
+}
