@@ -97,33 +97,22 @@ slots::Result<std::unique_ptr<Proxy>> Proxy::open(conf::Config config, std::stri
   return proxy;
 }
 
-// Every address is bound once without SO_REUSEPORT first, so that a second proxy is told instead of
-// sharing the port.
+// One for each worker, or a single one for the first, which hands connections over.
 slots::Result<std::vector<WorkerListener>> Proxy::open_listener(const conf::Address& address,
                                                                 const std::string& node) {
-  auto facts = [&] {
-    auto made = std::make_shared<session::ListenerFacts>();
-    made->is_redirect = !node.empty();
-    made->node_name = node;
-    made->node = made->is_redirect ? cluster_.table()->map->find(node).value_or(slots::kNoNode)
-                                   : slots::kNoNode;
-    made->port = address.port;
-    made->address = address.text();
-    made->is_tcp = !address.is_unix();
-    return made;
-  };
-  auto probe = net::open_listener(address, false);
-  if (!probe) return std::unexpected(probe.error());
-  if (address.is_unix()) return std::vector<WorkerListener>{{*probe, facts(), true}};
-  ::close(*probe);
+  auto opened = net::open_listeners(address, address.is_unix() ? 1 : worker_count(config()));
+  if (!opened) return std::unexpected(opened.error());
   std::vector<WorkerListener> listeners;
-  for (unsigned i = 0; i < worker_count(config()); ++i) {
-    auto opened = net::open_listener(address, true);
-    if (!opened) {
-      for (const WorkerListener& listener : listeners) ::close(listener.descriptor);
-      return std::unexpected(opened.error());
-    }
-    listeners.push_back({*opened, facts(), false});
+  for (int descriptor : *opened) {
+    auto facts = std::make_shared<session::ListenerFacts>();
+    facts->is_redirect = !node.empty();
+    facts->node_name = node;
+    facts->node = facts->is_redirect ? cluster_.table()->map->find(node).value_or(slots::kNoNode)
+                                     : slots::kNoNode;
+    facts->port = address.port;
+    facts->address = address.text();
+    facts->is_tcp = !address.is_unix();
+    listeners.push_back({descriptor, facts, address.is_unix()});
   }
   return listeners;
 }

@@ -49,35 +49,50 @@ void remove_stale_socket(const SocketAddress& address) {
   ::close(probe);
 }
 
+void share(int descriptor) {
+  int on = 1;
+  ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+}
+
+// -1: errno says why.
+int listen_on(const SocketAddress& address, bool shared) {
+  int descriptor = ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return -1;
+  int on = 1;
+  if (address.family() != AF_UNIX)
+    ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address.family() == AF_INET6)
+    ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  if (shared) share(descriptor);
+  if (::bind(descriptor, address.get(), address.length) == 0 && ::listen(descriptor, kBacklog) == 0)
+    return descriptor;
+  int error = errno;
+  ::close(descriptor);
+  errno = error;
+  return -1;
+}
+
 }  // namespace
 
-slots::Result<int> open_listener(const conf::Address& address, bool shared) {
+slots::Result<std::vector<int>> open_listeners(const conf::Address& address, std::size_t count) {
   auto bindable = address_to_bind(address);
   if (!bindable) return std::unexpected(bindable.error());
-  auto failed = [&](int error) {
-    bool in_use = error == EADDRINUSE;
-    return slots::fail(in_use ? slots::Errc::Conflict : slots::Errc::Unavailable,
-                       "can't listen on " + address.text() + ": " +
-                           (in_use ? "address in use" : std::strerror(error)));
-  };
-  int descriptor = ::socket(bindable->family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return failed(errno);
-  int on = 1;
-  if (bindable->family() == AF_UNIX) {
-    remove_stale_socket(*bindable);
-  } else {
-    ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (shared) ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-    if (bindable->family() == AF_INET6)
-      ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  if (bindable->family() == AF_UNIX) remove_stale_socket(*bindable);
+  std::vector<int> listening;
+  while (listening.size() < count) {
+    int descriptor = listen_on(*bindable, !listening.empty());
+    if (descriptor < 0) {
+      int error = errno;
+      for (int earlier : listening) ::close(earlier);
+      bool in_use = error == EADDRINUSE;
+      return slots::fail(in_use ? slots::Errc::Conflict : slots::Errc::Unavailable,
+                         "can't listen on " + address.text() + ": " +
+                             (in_use ? "address in use" : std::strerror(error)));
+    }
+    if (listening.empty() && count > 1) share(descriptor);
+    listening.push_back(descriptor);
   }
-  if (::bind(descriptor, bindable->get(), bindable->length) != 0 ||
-      ::listen(descriptor, kBacklog) != 0) {
-    int error = errno;
-    ::close(descriptor);
-    return failed(error);
-  }
-  return descriptor;
+  return listening;
 }
 
 void Listener::on_ready(bool, bool, bool) {

@@ -5,14 +5,14 @@
 // over.
 //
 // Thread:  one loop's. Owns the descriptor it is given.
-// Limits:  out of descriptors: accepting pauses for kPauseMs, and `on_exhausted` is told.
+// Limits:  out of descriptors: accepting pauses for kAcceptPauseMs, and `on_exhausted` is told.
 #pragma once
 
 #include <uv.h>
 
 #include <functional>
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "conf/config.h"
 #include "proxy/net/loop_timer.h"
@@ -23,10 +23,16 @@ namespace proxy::net {
 
 inline constexpr std::uint64_t kAcceptPauseMs = 100;
 
-// Opens a listening descriptor. `shared`: with SO_REUSEPORT; without it a second proxy on the same
-// address is refused. Errors: Conflict "address in use", Unavailable for anything else; both name
-// the address.
-[[nodiscard]] slots::Result<int> open_listener(const conf::Address& address, bool shared);
+// Opens `count` descriptors that listen on the address; a Unix socket can only have one.
+//
+// The first one is opened without SO_REUSEPORT, so that a second proxy on the same address is told
+// instead of getting half the clients; only then it is shared with the others. It is never closed
+// on the way: clients wait for a proxy that starts, and one whose connection the kernel has already
+// taken must not lose it.
+//
+// Errors: Conflict "address in use", Unavailable for anything else; both name the address.
+[[nodiscard]] slots::Result<std::vector<int>> open_listeners(const conf::Address& address,
+                                                             std::size_t count);
 
 class Listener final : public Socket {
  public:

@@ -78,6 +78,11 @@ class RigClient {
     return read();
   }
   [[nodiscard]] bool has_reply() { return whole_reply() > 0; }
+  // Bytes that have come and are not read yet, of whole replies or not.
+  [[nodiscard]] std::size_t received() {
+    whole_reply();
+    return unread_.size();
+  }
   // Once everything is read.
   [[nodiscard]] bool is_closed() { return whole_reply() == 0 && closed_; }
   void close() {
@@ -238,12 +243,12 @@ class WorkerRig {
 
   proxy::WorkerListener listen_for(const std::string& node) {
     proxy::WorkerListener listener;
-    auto opened = proxy::net::open_listener(conf::Address{"127.0.0.1", 0, {}}, true);
+    auto opened = proxy::net::open_listeners(conf::Address{"127.0.0.1", 0, {}}, 1);
     REQUIRE(opened.has_value());
-    listener.descriptor = *opened;
+    listener.descriptor = opened->front();
     sockaddr_in address{};
     socklen_t length = sizeof address;
-    ::getsockname(*opened, reinterpret_cast<sockaddr*>(&address), &length);
+    ::getsockname(opened->front(), reinterpret_cast<sockaddr*>(&address), &length);
     ports_[node] = ntohs(address.sin_port);
     listener.facts = std::make_shared<proxy::session::ListenerFacts>();
     listener.facts->is_redirect = !node.empty();
