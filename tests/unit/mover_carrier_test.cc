@@ -76,6 +76,7 @@ struct Rig {
     options.spec.target = "b";
     options.link.name_prefix = "slotproxy:test:";
     options.link.incarnation = "now";
+    options.link.connect_timeout = options.link.silence = 60s;
     options.grace = 0ms;
     return options;
   }

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <map>
 #include <numeric>
 #include <random>
@@ -487,7 +487,7 @@ TEST_CASE("the same input gives the same proposal") {
   }
 }
 
-TEST_CASE("a thousand nodes are planned in under a second") {
+TEST_CASE("a thousand nodes are planned in under a second of processor time") {
   std::vector<Node> nodes;
   for (int i = 0; i < 1000; ++i) nodes.push_back({"n" + std::to_string(i), 1.0 + i % 3});
   const SlotMap map = map_of(nodes);
@@ -499,9 +499,9 @@ TEST_CASE("a thousand nodes are planned in under a second") {
                                       {DrainGoal{.node = "n7", .leaves = true}},
                                       {BalanceGoal{Measure::Bytes}},
                                       {WeightGoal{"n1", 500}, BalanceGoal{Measure::Operations}}}) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     const Proposal proposal = must(map, goals, loads);
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(1));
+    CHECK(std::clock() - start < CLOCKS_PER_SEC);
     CHECK(proposal.slots_moved > 0);
   }
 }
