@@ -55,7 +55,9 @@ Result<Address> parse_socket_path(std::string_view text) {
                 fmt::format("{} is {} bytes long; a Unix socket path has at most {}",
                             in_quotes(text), text.size(), kSocketPathBytesMax));
   }
-  if (text.back() == '/' || text.find('\0') != std::string_view::npos) {
+  if (text.find('\0') != std::string_view::npos)
+    return fail(Errc::InvalidArgument, in_quotes(text) + " holds a zero byte; no path can");
+  if (text.back() == '/') {
     return fail(Errc::InvalidArgument,
                 in_quotes(text) + " names a folder; a Unix socket path names the socket itself");
   }

@@ -135,13 +135,11 @@ Result<ByteCount> parse_rate(std::string_view text) {
   const auto size = text.ends_with(kPerSecond)
                         ? parse_size(text.substr(0, text.size() - kPerSecond.size()))
                         : parse_size("");
-  if (!size || *size == 0) {
-    return fail(
-        Errc::InvalidArgument,
-        fmt::format("{} is not a rate; write a size per second, such as 20MB/s, or unlimited",
-                    in_quotes(text)));
-  }
-  return size;
+  const char* wrong = !size ? "is not a rate" : *size == 0 ? "moves nothing" : nullptr;
+  if (wrong == nullptr) return size;
+  return fail(Errc::InvalidArgument,
+              fmt::format("{} {}; write a size per second, such as 20MB/s, or unlimited",
+                          in_quotes(text), wrong));
 }
 
 std::string print_rate(ByteCount bytes_per_second) {

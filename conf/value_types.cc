@@ -57,6 +57,10 @@ Result<std::string> Text::parse(std::string_view text) {
     return fail(Errc::InvalidArgument, fmt::format("{} is longer than {} bytes",
                                                    in_quotes(text.substr(0, 20)), kTextBytesMax));
   }
+  if (text.find('\0') != std::string_view::npos) {
+    return fail(Errc::InvalidArgument,
+                in_quotes(text) + " holds a zero byte; neither paths nor passwords can");
+  }
   return std::string(text);
 }
 

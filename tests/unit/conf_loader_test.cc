@@ -462,6 +462,7 @@ TEST_CASE("addresses say what is wrong with them") {
   CHECK(address("${HOST}:1").find("are not expanded") != std::string::npos);
   CHECK(address("run/a.sock").find("absolute path") != std::string::npos);
   CHECK(address("/run/").find("names a folder") != std::string::npos);
+  CHECK(address(std::string("/run/a\0b", 8)).find("holds a zero byte") != std::string::npos);
   CHECK(address("/" + std::string(107, 'a')).find("has at most 107") != std::string::npos);
 }
 
@@ -475,6 +476,9 @@ TEST_CASE("numbers, sizes, durations and words are checked") {
            "limits.clients: \"0\" is not a whole number from 1 to");
   contains(mistakes_in(with("timeouts: {connect: 5}\n")), "\"5\" has no unit; write 5s or 5ms");
   contains(mistakes_in(with("timeouts: {connect: 0}\n")), "\"0\" must be more than 0");
+  contains(mistakes_in(with("rebalance: {bandwidth: 20MB}\n")), "\"20MB\" is not a rate");
+  contains(mistakes_in(with("rebalance: {bandwidth: 0MB/s}\n")), "\"0MB/s\" moves nothing");
+  contains(mistakes_in(with("log: {file: \"/a\\0b\"}\n")), "holds a zero byte");
   contains(
       mistakes_in(with("workers: 0\n")),
       "shop.yaml:4:10: workers: \"0\" is neither auto (one per core) nor a number from 1 to 256");
