@@ -216,7 +216,8 @@ class CommandExplanation {
   const CommandSpec* find_spec() {
     const CommandSpec* spec = table_.commands->find(args_.front());
     if (spec == nullptr) {
-      reject(resp::unknown_command(args_.first(1)));
+      const std::string error = resp::unknown_command(args_);
+      reject(error.substr(0, error.find(", with args")));
       return nullptr;
     }
     way_ = find_way(*spec);
