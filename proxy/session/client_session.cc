@@ -29,7 +29,10 @@ ClientSession::ClientSession(WorkerCore& core, Sessions& sessions,
       id_(id),
       created_ms_(core.now_ms()),
       last_active_ms_(created_ms_),
-      authenticated_(core.table->client_password.empty()) {}
+      authenticated_(core.table->client_password.empty()) {
+  const std::uint64_t limit = core.table->limits.inflight_requests;
+  window_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(window_, limit));
+}
 
 ClientSession::~ClientSession() {
   SP_ASSERT(head_ == nullptr);
