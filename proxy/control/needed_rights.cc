@@ -13,6 +13,8 @@ namespace {
 constexpr const char* kAnyKey = "slotproxy-asks-for-its-rights:3f9ce1a2";
 const std::string kOwnKey = std::string(resp::kReservedPrefix) + "rights";
 
+const std::string kString(resp::kIdentityKey);
+
 enum class Who : std::uint8_t { Both, Source, Target, Functions };
 enum class Keys : std::uint8_t { None, Data, Own };
 
@@ -24,7 +26,7 @@ struct Line {
   Command words;
 };
 
-// What the greeting of a mover's connection, its feed, its copies, the collection and the watch
+// What the greeting of a mover's connection, its feed, its copies, the collection, and the watch
 // over the target's durability need. PEXPIRETIME and PTTL with TIME: one or the other, by version.
 const std::vector<Line>& lines() {
   static const std::vector<Line> kLines{
@@ -44,6 +46,52 @@ const std::vector<Line>& lines() {
       {Who::Target, "restore", Keys::Data, true, {"RESTORE", kAnyKey, "0", "x"}},
       {Who::Target, "set", Keys::Own, true, {"SET", kOwnKey, "x", "XX"}},
       {Who::Target, "unlink", Keys::Own, true, {"UNLINK", kOwnKey}},
+      // Large values in pieces. Their writes are asked for in forms that every server refuses, or
+      // of a key that is a string.
+      {Who::Both, "time", Keys::None, true, {"TIME"}},
+      {Who::Both, "strlen", Keys::Data, true, {"STRLEN", kAnyKey}},
+      {Who::Both, "llen", Keys::Data, true, {"LLEN", kAnyKey}},
+      {Who::Both, "scard", Keys::Data, true, {"SCARD", kAnyKey}},
+      {Who::Both, "hlen", Keys::Data, true, {"HLEN", kAnyKey}},
+      {Who::Both, "zcard", Keys::Data, true, {"ZCARD", kAnyKey}},
+      {Who::Both, "xlen", Keys::Data, true, {"XLEN", kAnyKey}},
+      {Who::Both, "xinfo|stream", Keys::Data, true, {"XINFO", "STREAM", kAnyKey}},
+      {Who::Both, "xinfo|groups", Keys::Data, true, {"XINFO", "GROUPS", kAnyKey}},
+      {Who::Both, "xinfo|consumers", Keys::Data, true, {"XINFO", "CONSUMERS", kAnyKey, "g"}},
+      {Who::Both, "xpending", Keys::Data, true, {"XPENDING", kAnyKey, "g"}},
+      {Who::Source, "type", Keys::Data, true, {"TYPE", kAnyKey}},
+      {Who::Source, "getrange", Keys::Data, true, {"GETRANGE", kAnyKey, "0", "0"}},
+      {Who::Source, "lrange", Keys::Data, true, {"LRANGE", kAnyKey, "0", "0"}},
+      {Who::Source, "sscan", Keys::Data, true, {"SSCAN", kAnyKey, "0"}},
+      {Who::Source, "hscan", Keys::Data, true, {"HSCAN", kAnyKey, "0"}},
+      {Who::Source, "zscan", Keys::Data, true, {"ZSCAN", kAnyKey, "0"}},
+      {Who::Source, "xrange", Keys::Data, true, {"XRANGE", kAnyKey, "-", "+"}},
+      {Who::Target, "append", Keys::Own, true, {"APPEND", kString, ""}},
+      {Who::Target, "rpush", Keys::Own, true, {"RPUSH", kString, "x"}},
+      {Who::Target, "sadd", Keys::Own, true, {"SADD", kString, "x"}},
+      {Who::Target, "hset", Keys::Own, true, {"HSET", kOwnKey, "f", "v", "odd"}},
+      {Who::Target, "zadd", Keys::Own, true, {"ZADD", kOwnKey, "no number", "x"}},
+      {Who::Target, "xadd", Keys::Own, true, {"XADD", kOwnKey, "no id", "f", "v"}},
+      {Who::Target, "xdel", Keys::Own, true, {"XDEL", kOwnKey, "1-1"}},
+      {Who::Target, "xack", Keys::Own, true, {"XACK", kOwnKey, "g", "1-1"}},
+      {Who::Target, "xclaim", Keys::Own, true, {"XCLAIM", kOwnKey, "g", "c", "0", "1-1"}},
+      {Who::Target, "xsetid", Keys::Own, true, {"XSETID", kOwnKey, "1-1"}},
+      {Who::Target, "xgroup|create", Keys::Own, true, {"XGROUP", "CREATE", kOwnKey, "g", "0"}},
+      {Who::Target, "xgroup|setid", Keys::Own, true, {"XGROUP", "SETID", kOwnKey, "g", "0"}},
+      {Who::Target, "xgroup|destroy", Keys::Own, true, {"XGROUP", "DESTROY", kOwnKey, "g"}},
+      {Who::Target,
+       "xgroup|createconsumer",
+       Keys::Own,
+       true,
+       {"XGROUP", "CREATECONSUMER", kOwnKey, "g", "c"}},
+      {Who::Target,
+       "xgroup|delconsumer",
+       Keys::Own,
+       true,
+       {"XGROUP", "DELCONSUMER", kOwnKey, "g", "c"}},
+      {Who::Target, "pexpireat", Keys::Own, true, {"PEXPIREAT", kOwnKey, "1"}},
+      {Who::Target, "rename", Keys::Data, true, {"RENAME", kOwnKey, kAnyKey}},
+      {Who::Target, "exec", Keys::None, true, {"EXEC"}},
       {Who::Target, "config|get", Keys::None, false, {"CONFIG", "GET", "save"}},
       {Who::Target, "bgsave", Keys::None, false, {"BGSAVE", "x"}},
   };
@@ -59,7 +107,6 @@ const std::vector<Line>& lines_by_version(bool knows_expire_time) {
   };
   static const std::vector<Line> kOlder{
       {Who::Source, "pttl", Keys::Data, true, {"PTTL", kAnyKey}},
-      {Who::Source, "time", Keys::None, true, {"TIME"}},
   };
   return knows_expire_time ? kNewer : kOlder;
 }

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <limits>
 #include <string_view>
 #include <utility>
 
-#include "proxy/mover/dial.h"
+#include "proxy/mover/replies.h"
 #include "proxy/resp/reply_cursor.h"
 #include "slots/assert.h"
 
@@ -27,54 +27,12 @@ constexpr std::uint64_t kFrameBytes = 120;  // Of a value's commands and replies
 // server's main thread (450 ms for a million fields), UNLINK does not.
 constexpr std::size_t kLargeBytes = 16U << 10;
 
-std::uint64_t number_of(std::string_view text) {
-  std::uint64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
-std::string_view bulk_of(std::string_view reply) {
-  return resp::ReplyCursor(reply).read_bulk().value_or(std::string_view{});
-}
-
-std::int64_t integer_of(std::string_view reply) {
-  return resp::ReplyCursor(reply).read_integer().value_or(-1);
-}
-
 // The value in CONFIG GET's reply to one name; empty when it may not be read.
 std::string_view config_value(std::string_view reply) {
   resp::ReplyCursor cursor(reply);
   const auto header = cursor.read_header();
   if (!header || header->type != '%' || header->count != 1 || !cursor.skip()) return {};
   return cursor.read_bulk().value_or(std::string_view{});
-}
-
-WriteFate fate_of(std::string_view error) {
-  const std::string_view word = error.substr(0, error.find(' '));
-  if (word == "OOM") return WriteFate::OutOfMemory;
-  for (const std::string_view passing :
-       {"LOADING", "MISCONF", "READONLY", "BUSY", "NOREPLICAS", "MASTERDOWN"}) {
-    if (word == passing) return WriteFate::NotNow;
-  }
-  if (error.find("DUMP payload version") != std::string_view::npos ||
-      error.find("Bad data format") != std::string_view::npos) {
-    return WriteFate::Unreadable;
-  }
-  return WriteFate::Failed;
-}
-
-NodeLost refused(Side side, std::string_view command, std::string_view reply) {
-  return {side, fmt::format("{} says: {}", command, error_text(reply))};
-}
-
-// Milliseconds since 1970, out of TIME's reply.
-std::optional<std::int64_t> time_of(std::string_view reply) {
-  resp::ReplyCursor cursor(reply);
-  const auto header = cursor.read_header();
-  const auto seconds = cursor.read_bulk();
-  const auto microseconds = cursor.read_bulk();
-  if (!header || header->type != '*' || !seconds || !microseconds) return std::nullopt;
-  return static_cast<std::int64_t>(number_of(*seconds) * 1000 + number_of(*microseconds) / 1000);
 }
 
 }  // namespace
@@ -87,6 +45,7 @@ Carrier::Carrier(CarrierOptions options, MoveHost& host, Pacer& source, Pacer& t
       source_(options_.link, lost_clients, source),
       target_(options_.link, lost_clients, target),
       marker_key_(marker_key(options_.spec.plan, options_.spec.source)),
+      piece_key_(piece_key(options_.spec.plan, options_.spec.source)),
       durability_(options_.grace) {}
 
 Event Carrier::start() { return event_of(Started{}); }
@@ -170,14 +129,17 @@ Carrier::Answer Carrier::act(const Scan& scan) {
 }
 
 Carrier::Answer Carrier::act(const Read& read) {
-  auto step = measure(read.keys);
+  OrLost<Step> step = Step{.keys = read.keys.size(), .large = {}};
+  if (!read.is_whole) step = measure(read.keys);
   if (!step) return std::unexpected(std::move(step).error());
+  step->large.resize(step->keys);
   if (auto asked = ask(Side::Source, step->bytes); !asked) return std::unexpected(asked.error());
   // The value first: a change after it is reported behind its reply, and one between value and
   // expiry likewise.
   const bool knows_expire_time = source_.link.traits().knows_expire_time;
   const std::size_t replies_each = knows_expire_time ? 2 : 3;
   for (std::size_t i = 0; i < step->keys; ++i) {
+    if (step->large[i] > 0) continue;
     source_.link.add({"DUMP", read.keys[i]});
     source_.link.add({knows_expire_time ? "PEXPIRETIME" : "PTTL", read.keys[i]});
     if (!knows_expire_time) source_.link.add({"TIME"});
@@ -186,9 +148,16 @@ Carrier::Answer Carrier::act(const Read& read) {
   if (!replies) return std::unexpected(std::move(replies).error());
   ReadDone done;
   done.values.reserve(step->keys);
+  std::size_t at = 0;  // In replies.
   for (std::size_t i = 0; i < step->keys; ++i) {
-    const std::string_view dump = (*replies)[i * replies_each];
-    const std::string_view expiry = (*replies)[i * replies_each + 1];
+    if (step->large[i] > 0) {
+      done.values.push_back({.name = read.keys[i], .payload = {}, .large_bytes = step->large[i]});
+      continue;
+    }
+    const std::string_view dump = (*replies)[at];
+    const std::string_view expiry = (*replies)[at + 1];
+    const std::string_view time = knows_expire_time ? expiry : (*replies)[at + 2];
+    at += replies_each;
     if (is_error(dump)) return std::unexpected(refused(Side::Source, "DUMP", dump));
     if (!expiry.starts_with(':')) return std::unexpected(refused(Side::Source, "PTTL", expiry));
     KeyValue& value = done.values.emplace_back();
@@ -198,29 +167,32 @@ Carrier::Answer Carrier::act(const Read& read) {
     if (!value.exists) continue;
     value.payload = bulk_of(dump);
     if (knows_expire_time || value.expire_at_ms < 0) continue;
-    const auto now_ms = time_of((*replies)[i * replies_each + 2]);
-    if (!now_ms) return std::unexpected(refused(Side::Source, "TIME", expiry));
+    const auto now_ms = time_of(time);
+    if (!now_ms) return std::unexpected(refused(Side::Source, "TIME", time));
     value.expire_at_ms += *now_ms;
   }
   return done;
 }
 
 // DUMP needs as much room as MEMORY USAGE says at most, in all shapes of values that were tried.
-// Under a fence nobody has time to ask; the machine has chosen a group that is small enough.
 Carrier::OrLost<Carrier::Step> Carrier::measure(std::span<const std::string> keys) {
-  if (is_fenced_) return Step{.keys = keys.size(), .bytes = 0};
   for (const std::string& key : keys) source_.link.add({"MEMORY", "USAGE", key});
   auto replies = exchange(Side::Source);
   if (!replies) return std::unexpected(std::move(replies).error());
-  const std::uint64_t room = std::min({static_cast<std::uint64_t>(options_.spec.batch_bytes),
-                                       source_.pacer.chunk(), target_.pacer.chunk()});
+  const PieceRules rules = piece_rules();
+  // Under a fence nobody has time to go in steps; the machine has chosen a group that is small.
+  const std::uint64_t room = is_fenced_
+                                 ? std::numeric_limits<std::uint64_t>::max()
+                                 : std::min<std::uint64_t>(options_.spec.batch_bytes, chunk());
   Step step;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const auto usage =
         static_cast<std::uint64_t>(std::max<std::int64_t>(integer_of((*replies)[i]), 0));
-    const std::uint64_t bytes = usage + 2 * keys[i].size() + kFrameBytes;
+    const bool is_large = usage >= rules.large_bytes;
+    const std::uint64_t bytes = is_large ? 0 : usage + 2 * keys[i].size() + kFrameBytes;
     if (step.keys > 0 && step.bytes + bytes > room) break;
     step.bytes += bytes;
+    step.large.push_back(is_large ? usage : 0);
     ++step.keys;
   }
   return step;

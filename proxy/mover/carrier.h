@@ -26,6 +26,7 @@
 #include "proxy/mover/move_host.h"
 #include "proxy/mover/node_link.h"
 #include "proxy/mover/pacer.h"
+#include "proxy/mover/pieces.h"
 #include "proxy/mover/transfer.h"
 
 namespace proxy::mover {
@@ -81,6 +82,10 @@ class Carrier {
   [[nodiscard]] Answer act(const Read& read);
   [[nodiscard]] Answer act(const Write& write);
   [[nodiscard]] Answer act(const Remove& remove);
+  [[nodiscard]] Answer act(const ReadPiece& read);
+  [[nodiscard]] Answer act(const WritePiece& write);
+  [[nodiscard]] Answer act(const Publish& publish);
+  [[nodiscard]] Answer act(const RenewGroups& renew);
   [[nodiscard]] Answer act(const CatchFeeds&);
   [[nodiscard]] Answer act(const Fence& fence);
   [[nodiscard]] Answer act(const LiftFence&);
@@ -97,9 +102,14 @@ class Carrier {
   // How many of the keys, from the first one on, make up one step, and their bytes about.
   struct Step {
     std::size_t keys = 0;
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0;                // Of those that are read.
+    std::vector<std::uint64_t> large = {};  // Per key: its bytes if it is large, else 0.
   };
   [[nodiscard]] OrLost<Step> measure(std::span<const std::string> keys);
+  // What one step may move.
+  [[nodiscard]] std::uint64_t chunk() const;
+  [[nodiscard]] PieceRules piece_rules() const;
+  [[nodiscard]] Ask asker(Side side);
 
   // Waits until `bytes` may be exchanged. Under a fence never: it becomes debt.
   [[nodiscard]] OrLost<void> ask(Side side, std::uint64_t bytes);
@@ -124,6 +134,7 @@ class Carrier {
   End source_;
   End target_;
   std::string marker_key_;
+  std::string piece_key_;
   DurabilityWatch durability_;
   std::string known_target_;  // Its run id when the marker was last written or found.
 

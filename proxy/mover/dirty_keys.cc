@@ -19,12 +19,13 @@ void DirtyKeys::put_back(const std::string& name, slots::SlotId slot) {
   add(name, slot);
 }
 
-void DirtyKeys::remove(const std::string& name, slots::SlotId slot) {
+bool DirtyKeys::remove(const std::string& name, slots::SlotId slot) {
   auto of_slot = names_.find(slot);
-  if (of_slot == names_.end() || of_slot->second.erase(name) == 0) return;
+  if (of_slot == names_.end() || of_slot->second.erase(name) == 0) return false;
   --size_;
   bytes_ -= memory_of(name);
   if (of_slot->second.empty()) names_.erase(of_slot);
+  return true;
 }
 
 void DirtyKeys::remove_slots(const slots::SlotSet& slots) {

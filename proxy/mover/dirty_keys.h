@@ -29,7 +29,7 @@ class DirtyKeys {
   void add(const std::string& name, slots::SlotId slot);
   // Taken, but not copied after all: it counts as never taken.
   void put_back(const std::string& name, slots::SlotId slot);
-  void remove(const std::string& name, slots::SlotId slot);
+  bool remove(const std::string& name, slots::SlotId slot);  // Whether it was in here.
   void remove_slots(const slots::SlotSet& slots);
   void clear();
 

@@ -5,14 +5,15 @@
 namespace proxy::mover {
 namespace {
 
-// To begin with; corrected by what copies took.
-constexpr double kMsPerKey = 0.05;
 constexpr double kMsPerByte = 1e-5;
+constexpr double kMsPerStream = 0.05;
 
 constexpr std::uint64_t kRetryMs = 100;      // After the first failure; doubled each time,
 constexpr std::uint64_t kRetryMsMax = 5000;  // up to this.
 // When nothing was quiet enough for so long, the quietest slot is tried: the estimate may be wrong.
 constexpr std::uint64_t kTryAnywayMs = 5000;
+constexpr unsigned kHopelessTries = 8;
+constexpr double kSteadyScaleMin = 0.5;  // That small keys were quick says little of large ones.
 
 }  // namespace
 
@@ -37,8 +38,8 @@ std::vector<std::string> SlotGroups::streams_of(const slots::SlotSet& slots) con
 }
 
 std::optional<slots::SlotSet> SlotGroups::choose(const slots::SlotSet& open, const DirtyKeys& dirty,
-                                                 std::uint64_t now_ms) {
-  const double budget = pause_ms_ / 2.0;
+                                                 const LargeKeys& large, std::uint64_t now_ms) {
+  const double budget = budget_ms();
   slots::SlotSet group;
   double group_cost = 0;
   std::size_t group_size = 0;
@@ -51,8 +52,8 @@ std::optional<slots::SlotSet> SlotGroups::choose(const slots::SlotSet& open, con
       const auto tries = tries_.find(slot);
       const unsigned failed = tries == tries_.end() ? 0 : tries->second.failures;
       if (failed > failures || (failed > 0 && tries->second.not_before_ms > now_ms)) continue;
-      const double cost = cost_ms(slot, dirty);
-      if (!quietest || cost < quietest_cost) {
+      const double cost = cost_ms(slot, dirty, large);
+      if ((!quietest || cost < quietest_cost) && !large.is_open(slot)) {
         quietest = slot;
         quietest_cost = cost;
       }
@@ -73,6 +74,7 @@ std::optional<slots::SlotSet> SlotGroups::choose(const slots::SlotSet& open, con
   if (group_size == 0 && quietest && idle_since_ms_ && now_ms >= *idle_since_ms_ + kTryAnywayMs) {
     group.add(*quietest);
     group_size = 1;
+    scale_ = std::max(std::min(scale_, 1.0), scale_ / 2);
   }
   if (group_size == 0) {
     if (!idle_since_ms_) idle_since_ms_ = now_ms;
@@ -86,25 +88,38 @@ std::size_t SlotGroups::size_after(unsigned failures) const {
   return std::max(1U, group_slots_ >> std::min(failures, 31U));
 }
 
-double SlotGroups::cost_ms(slots::SlotId slot, const DirtyKeys& dirty) const {
-  double cost =
-      static_cast<double>(dirty.size_of(slot)) * (kMsPerKey + payload_bytes_ * kMsPerByte);
-  if (auto streams = streams_.find(slot); streams != streams_.end()) {
-    for (const auto& [name, bytes] : streams->second) {
-      cost += kMsPerKey + static_cast<double>(bytes) * kMsPerByte;
-    }
-  }
-  return cost * scale_;
+double SlotGroups::cost_ms(slots::SlotId slot, const DirtyKeys& dirty,
+                           const LargeKeys& large) const {
+  return static_cast<double>(dirty.size_of(slot)) * (ms_per_key_ + payload_bytes_ * kMsPerByte) *
+             scale_ +
+         steady_cost_ms(slot, large);
 }
 
-double SlotGroups::cost_ms(const slots::SlotSet& slots, const DirtyKeys& dirty) const {
+double SlotGroups::cost_ms(const slots::SlotSet& slots, const DirtyKeys& dirty,
+                           const LargeKeys& large) const {
   double cost = 0;
   for (const slots::SlotRange& range : slots.ranges()) {
     for (std::uint32_t slot = range.first; slot <= range.last; ++slot) {
-      cost += cost_ms(static_cast<slots::SlotId>(slot), dirty);
+      cost += cost_ms(static_cast<slots::SlotId>(slot), dirty, large);
     }
   }
   return cost;
+}
+
+double SlotGroups::steady_cost_ms(slots::SlotId slot, const LargeKeys& large) const {
+  double cost = large.cost_ms(slot);
+  if (auto streams = streams_.find(slot); streams != streams_.end()) {
+    for (const auto& [name, bytes] : streams->second) {
+      cost += kMsPerStream + static_cast<double>(bytes) * kMsPerByte;
+    }
+  }
+  return cost * std::max(scale_, kSteadyScaleMin);
+}
+
+bool SlotGroups::is_hopeless(slots::SlotId slot, const LargeKeys& large) const {
+  const auto tries = tries_.find(slot);
+  return tries != tries_.end() && tries->second.failures >= kHopelessTries &&
+         steady_cost_ms(slot, large) > budget_ms();
 }
 
 void SlotGroups::note_copied(double estimated_ms, std::uint64_t took_ms) {

@@ -13,6 +13,8 @@
 namespace proxy::mover {
 namespace {
 
+constexpr std::string_view kPiecePrefix = "__slotproxy:pieces:";
+
 constexpr std::uint64_t kReconnectMs = 50;       // After the first failure; doubled each time,
 constexpr std::uint64_t kReconnectMsMax = 2000;  // up to this.
 constexpr std::uint64_t kNotNowMs = 200;
@@ -24,20 +26,15 @@ std::uint64_t back_off(std::uint64_t first_ms, std::uint64_t most_ms, unsigned f
   return std::min(first_ms << std::min(failures - 1, 10U), most_ms);
 }
 
-template <class T, class Variant, std::size_t I = 0>
-constexpr std::size_t place_in() {
-  if constexpr (std::is_same_v<T, std::variant_alternative_t<I, Variant>>) {
-    return I;
-  } else {
-    return place_in<T, Variant, I + 1>();
-  }
-}
-
 }  // namespace
 
 bool KeyValue::is_stream() const {
   // RDB_TYPE_STREAM_LISTPACKS, _2 (Redis 7.0) and _3 (7.2).
   return !payload.empty() && (payload[0] == 15 || payload[0] == 19 || payload[0] == 21);
+}
+
+std::string piece_key(std::uint64_t plan, std::string_view source) {
+  return fmt::format("{}{}:{}", kPiecePrefix, plan, source);
 }
 
 std::string marker_key(std::uint64_t plan, std::string_view source) {
@@ -52,6 +49,7 @@ const Progress& Transfer::progress() const { return machine_->progress(); }
 Transfer::Machine::Machine(TransferSpec spec)
     : spec_(std::move(spec)),
       marker_key_(marker_key(spec_.plan, spec_.source)),
+      piece_key_(piece_key(spec_.plan, spec_.source)),
       open_(spec_.slots),
       kept_(spec_.kept),
       groups_(spec_.pause_ms, spec_.group_slots) {
@@ -78,11 +76,6 @@ Action Transfer::Machine::step(Event event) {
   return action;
 }
 
-template <class T>
-void Transfer::Machine::expect() const {
-  SP_ASSERT((last_action_ == place_in<T, Action>()));
-}
-
 void Transfer::Machine::hear_source(const Notices& notices) {
   // Before the pass over the source nothing is copied; what changes until then the pass will find.
   if (phase_ != Phase::Copying && phase_ != Phase::CatchingUp) return;
@@ -90,7 +83,7 @@ void Transfer::Machine::hear_source(const Notices& notices) {
   for (const std::string& key : notices.keys) {
     if (must_begin_anew_) break;
     const slots::SlotId slot = slots::slot_of_key(key);
-    if (open_.contains(slot) && !resp::is_reserved_key(key)) dirty_.add(key, slot);
+    if (open_.contains(slot) && !resp::is_reserved_key(key)) note_changed(key, slot);
   }
   if (dirty_.bytes() > spec_.dirty_bytes) must_begin_anew_ = true;
   if (must_begin_anew_) dirty_.clear();
@@ -109,11 +102,18 @@ void Transfer::Machine::hear_target(const Notices& notices) {
     if (key == marker_key_) {
       is_marker_lost_ = true;
       if (!kept_.empty()) is_marker_doubted_ = true;
+    } else if (key == piece_key_) {
+      if (pieces_) pieces_->is_lost = true;
     } else if (has_copies && !resp::is_reserved_key(key)) {
       const slots::SlotId slot = slots::slot_of_key(key);
-      if (open_.contains(slot)) dirty_.add(key, slot);
+      if (open_.contains(slot)) note_changed(key, slot);
     }
   }
+}
+
+void Transfer::Machine::note_changed(const std::string& key, slots::SlotId slot) {
+  if (pieces_ && pieces_->name == key) pieces_->has_changed = true;
+  if (!large_.note_changed(key, slot, now_ms_)) dirty_.add(key, slot);
 }
 
 void Transfer::Machine::on(Connected& connected) {
@@ -161,10 +161,17 @@ void Transfer::Machine::on(Scanned& scanned) {
   is_pass_over_ = scanned.cursor == 0;
   const slots::SlotSet slots = phase_ == Phase::Collecting ? kept_slots() : open_;
   for (std::string& key : scanned.keys) {
-    if (slots.contains(slots::slot_of_key(key)) && !resp::is_reserved_key(key)) {
+    const bool is_reserved = resp::is_reserved_key(key);
+    if (is_reserved ? is_left_over(key) : slots.contains(slots::slot_of_key(key))) {
       passed_.push_back(std::move(key));
     }
   }
+}
+
+// A copy in pieces of an earlier try, or of another plan: one is at work at a time.
+bool Transfer::Machine::is_left_over(const std::string& key) const {
+  if (phase_ != Phase::Purging || !key.starts_with(kPiecePrefix)) return false;
+  return key == piece_key_ || !key.starts_with(fmt::format("{}{}:", kPiecePrefix, spec_.plan));
 }
 
 void Transfer::Machine::on(ReadDone& done) {
@@ -180,6 +187,12 @@ void Transfer::Machine::on(ReadDone& done) {
     }
   }
   reading_.clear();
+  const auto large = std::stable_partition(
+      batch_.begin(), batch_.end(), [](const KeyValue& value) { return value.large_bytes == 0; });
+  const std::vector<KeyValue> large_values(large, batch_.end());
+  batch_.erase(large, batch_.end());
+  for (const KeyValue& value : large_values) note_large(value);
+  if (batch_.empty()) return;
   std::size_t bytes = 0;
   for (const KeyValue& value : batch_) bytes += value.payload.size();
   const double average = static_cast<double>(bytes) / static_cast<double>(batch_.size());
@@ -196,68 +209,70 @@ void Transfer::Machine::on(WriteDone& done) {
     const slots::SlotId slot = slots::slot_of_key(written.name);
     if (has_failed[i]) {
       dirty_.put_back(written.name, slot);
-    } else if (written.is_stream) {
-      groups_.note_stream(written.name, slot, written.payload_bytes);
     } else {
-      groups_.note_no_stream(written.name, slot);
+      note_written(written, slot);
     }
     if (has_failed[i] || !written.exists) continue;
     ++progress_.keys_copied;
     if (is_recopy_) ++progress_.keys_recopied;
     progress_.payload_bytes += written.payload_bytes;
   }
-  written_.clear();
   is_group_written_ = true;
   write_reason_.clear();
-  for (const WriteDone::Failure& failure : done.failures) note_write_failure(failure);
+  for (const WriteDone::Failure& failure : done.failures) {
+    note_write_failure(written_[failure.index].name, failure.fate, failure.text);
+  }
+  written_.clear();
 }
 
-void Transfer::Machine::note_write_failure(const WriteDone::Failure& failure) {
-  switch (failure.fate) {
+void Transfer::Machine::note_write_failure(const std::string& key, WriteFate fate,
+                                           const std::string& text) {
+  switch (fate) {
     case WriteFate::Ok:
+    case WriteFate::Incomplete:
       return;
     case WriteFate::NotNow:
       copy_at_ms_ = now_ms_ + kNotNowMs;
-      write_reason_ = fmt::format("{} takes no writes now: {}", spec_.target, failure.text);
+      write_reason_ = fmt::format("{} takes no writes now: {}", spec_.target, text);
       if (is_fenced()) leave_fence(write_reason_);
       return;
     case WriteFate::OutOfMemory:
       return begin_ending(
           Finish::How::Failed,
           fmt::format("{} has no room for the copies ({}): raise its maxmemory or free some of it",
-                      spec_.target, failure.text));
+                      spec_.target, text));
     case WriteFate::Unreadable:
-      return begin_ending(
-          Finish::How::Failed,
-          fmt::format("{} can't read values as {} dumps them ({}): its server must not be older",
-                      spec_.target, spec_.source, failure.text));
+    case WriteFate::TooNew:
+      return note_unreadable(key, fate, text);
     case WriteFate::Failed:
       return begin_ending(Finish::How::Failed,
-                          fmt::format("{} refused a copy: {}", spec_.target, failure.text));
+                          fmt::format("{} refused a copy: {}", spec_.target, text));
   }
 }
 
 void Transfer::Machine::on(const Removed&) {
   expect<Remove>();
   if (phase_ == Phase::Collecting) progress_.keys_collected += removing_;
+  if (is_fenced()) is_group_written_ = true;
 }
 
 void Transfer::Machine::on(const Caught&) {
   expect<CatchFeeds>();
   if (fence_step_ == FenceStep::Catch) {
     const std::uint64_t waited_ms = now_ms_ - fenced_at_ms_;
-    estimated_ms_ = groups_.cost_ms(group_, dirty_);
+    estimated_ms_ = groups_.cost_ms(group_, dirty_, large_);
     if (static_cast<double>(waited_ms) + estimated_ms_ > spec_.pause_ms) {
       return leave_fence(
           fmt::format("too much had changed for a last copy within {} ms", spec_.pause_ms));
     }
     streams_ = groups_.streams_of(group_);
+    renewals_ = large_.streams_of(group_);
     copied_since_ms_ = now_ms_;
     is_group_written_ = false;
     fence_step_ = FenceStep::Copy;
   } else if (fence_step_ == FenceStep::CatchAgain) {
     is_group_written_ = false;
-    fence_step_ = dirty_.size_of(group_) > 0 ? FenceStep::Copy : FenceStep::Mark;
+    fence_step_ = is_group_dirty() ? FenceStep::Copy : FenceStep::Mark;
   } else {
     is_caught_up_ = true;
   }
@@ -275,7 +290,7 @@ void Transfer::Machine::on(const NotFenced& not_fenced) {
 void Transfer::Machine::on(const MarkerPut&) {
   expect<PutMarker>();
   if (!is_fenced()) return;
-  fence_step_ = dirty_.size_of(group_) > 0 ? FenceStep::Copy : FenceStep::Commit;
+  fence_step_ = is_group_dirty() ? FenceStep::Copy : FenceStep::Commit;
 }
 
 void Transfer::Machine::on(const Committed&) {
@@ -290,6 +305,7 @@ void Transfer::Machine::on(const Committed&) {
   if (is_marker_lost_) is_marker_doubted_ = true;
   if (was_target_flushed_) must_drop_kept_ = true;
   dirty_.remove_slots(group_);
+  large_.remove_slots(group_);
   groups_.note_committed(group_);
   progress_.slots_committed += group_.size();
   fence_step_ = FenceStep::None;
@@ -361,7 +377,8 @@ void Transfer::Machine::on(const NodeLost& lost) {
   batch_.clear();
   written_.clear();
   if (is_fenced()) leave_fence("");
-  const bool at_connect = last_action_ == place_in<Connect, Action>();
+  pieces_.reset();
+  const bool at_connect = last_action_ == place_of<Connect>();
   connect_failures_ += at_connect ? 1 : 0;
   connect_at_ms_ =
       at_connect ? now_ms_ + back_off(kReconnectMs, kReconnectMsMax, connect_failures_) : now_ms_;

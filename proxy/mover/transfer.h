@@ -22,7 +22,13 @@
 // got lost in another way (evicted, flushed): then nobody can know, and the transfer ends for a
 // human to decide, with nothing collected.
 //
-// Keys of the proxy's own (resp::is_reserved_key) are never read, copied or purged.
+// A large value would stall both servers if it went in one payload, and an older target may not be
+// able to read the payload at all. Such keys go in pieces: each piece is read, and written to a
+// hidden name on the target (piece_key()); the whole then takes the key's name. A change while the
+// pieces are copied means to begin again (large_keys.h), and other slots go on meanwhile.
+//
+// Keys of the proxy's own (resp::is_reserved_key) are never read, copied or purged, but for hidden
+// names that earlier tries left behind.
 //
 // Errors: none; what can't go on becomes Finish with a reason, or waits (Progress::waits_for) for
 // somebody to mend it, trying on.
@@ -48,6 +54,7 @@ struct KeyValue {
   bool exists = false;
   std::string payload;             // As DUMP gives it; empty when the key does not exist.
   std::int64_t expire_at_ms = -1;  // Unix time; -1: never.
+  std::uint64_t large_bytes = 0;   // Not 0: not read, for it takes so many bytes.
 
   // The first byte of a payload is the RDB type; streams change without notices (consumer groups).
   [[nodiscard]] bool is_stream() const;
@@ -71,6 +78,7 @@ struct Scan {  // -> Scanned.
 // one and the other must be reported by the feed afterwards.
 struct Read {
   std::vector<std::string> keys;
+  bool is_whole = false;  // Large values too.
 };
 struct Write {  // -> WriteDone. To the target; what does not exist is removed there.
   std::vector<KeyValue> values;
@@ -78,6 +86,42 @@ struct Write {  // -> WriteDone. To the target; what does not exist is removed t
 struct Remove {  // -> Removed.
   Side side = Side::Source;
   std::vector<std::string> keys;
+};
+using Words = std::vector<std::string>;  // A command.
+// Where the next piece of a key begins; the affair of whoever reads pieces. Without a type: at the
+// key's beginning.
+struct PiecePlace {
+  std::string type = {};  // As TYPE says.
+  std::string cursor = {};
+  std::uint64_t element_bytes = 0;       // About; the number of a piece's elements depends on it.
+  bool has_field_expiry = false;         // The source knows expiry of a hash's fields.
+  std::vector<std::string> groups = {};  // Of a stream.
+};
+// -> PieceRead. From the source, what is from there on, as commands that make the same of
+// piece_key() on the target.
+struct ReadPiece {
+  std::string key;
+  PiecePlace from;
+  bool is_any_size = false;  // Else a key that is not large is told as such.
+};
+// -> PieceWritten. To piece_key() on the target, which the first piece makes anew.
+struct WritePiece {
+  std::vector<Words> commands;
+  bool is_first = false;
+};
+// -> Published. If piece_key() has as many elements as the key has on the source, it takes the
+// key's name and expiry at the target, in one instant.
+struct Publish {
+  std::string key;
+  std::string type;
+};
+// -> GroupsRenewed. Makes the consumer groups of a stream on the target, whose entries are copied,
+// those that it has on the source. A group that has the same figures on both sides, and whose
+// consumers did nothing since `unchanged_since_ms`, has not changed.
+struct RenewGroups {
+  std::string key;
+  std::int64_t unchanged_since_ms = 0;  // By the source's clock.
+  std::uint64_t pending_max = 0;        // Groups that have changed and have more: Incomplete.
 };
 struct CatchFeeds {};  // -> Caught: all that was acknowledged before has been reported after it.
 // -> Fenced or NotFenced. Once fenced, nobody writes these slots nor flushes either node, and
@@ -124,9 +168,9 @@ struct Finish {  // No event follows.
   How how = How::Done;
   std::string reason;
 };
-using Action =
-    std::variant<Connect, Scan, Read, Write, Remove, CatchFeeds, Fence, LiftFence, PutMarker,
-                 Commit, AskDurability, Vouch, GiveBack, Collected, Wait, Finish>;
+using Action = std::variant<Connect, Scan, Read, Write, Remove, ReadPiece, WritePiece, Publish,
+                            RenewGroups, CatchFeeds, Fence, LiftFence, PutMarker, Commit,
+                            AskDurability, Vouch, GiveBack, Collected, Wait, Finish>;
 
 // --- outcomes
 
@@ -150,7 +194,9 @@ enum class WriteFate : std::uint8_t {
   Ok,
   OutOfMemory,  // OOM: the target has no room.
   NotNow,       // LOADING, MISCONF, READONLY, BUSY: may pass.
-  Unreadable,   // The target does not know the payload's version.
+  Unreadable,   // The target can't read this payload.
+  TooNew,       // The same, and any other of the source's: its server is older.
+  Incomplete,   // Of a copy in pieces: the target does not hold what the source has.
   Failed,       // Anything else; `text` says what.
 };
 struct WriteDone {
@@ -162,6 +208,39 @@ struct WriteDone {
   std::vector<Failure> failures;  // The others are written.
 };
 struct Removed {};
+struct PieceRead {
+  enum class Fate : std::uint8_t {
+    Ok,
+    Gone,     // There is no such key (any more).
+    Small,    // It is not large (any more).
+    Whole,    // It can't be read in pieces; `text` says why.
+    Changed,  // It is something else than it was at its first piece.
+  };
+  Fate fate = Fate::Ok;
+  std::string text = {};
+  std::vector<Words> commands = {};
+  std::uint64_t bytes = 0;  // Of the commands.
+  PiecePlace next = {};
+  bool is_last = false;
+  // With the first piece:
+  std::uint64_t key_bytes = 0;   // What it takes in the source's memory.
+  std::uint64_t pending = 0;     // Of a stream: entries that its groups' consumers have not acked.
+  std::int64_t read_at_ms = -1;  // Of a stream: when its groups were read; the source's clock.
+};
+struct PieceWritten {
+  WriteFate fate = WriteFate::Ok;
+  std::string text = {};
+};
+struct Published {
+  WriteFate fate = WriteFate::Ok;
+  std::string text = {};
+};
+struct GroupsRenewed {
+  WriteFate fate = WriteFate::Ok;
+  std::string text = {};
+  std::uint64_t pending = 0;
+  std::int64_t read_at_ms = -1;
+};
 struct Caught {};
 struct Fenced {};
 struct NotFenced {
@@ -196,9 +275,10 @@ struct NodeLost {
   Side side = Side::Source;
   std::string reason;
 };
-using Outcome = std::variant<Started, Connected, Scanned, ReadDone, WriteDone, Removed, Caught,
-                             Fenced, NotFenced, Lifted, MarkerPut, Committed, NotCommitted,
-                             Durability, GaveBack, NotGivenBack, Noted, NotNoted, Waited, NodeLost>;
+using Outcome = std::variant<Started, Connected, Scanned, ReadDone, WriteDone, Removed, PieceRead,
+                             PieceWritten, Published, GroupsRenewed, Caught, Fenced, NotFenced,
+                             Lifted, MarkerPut, Committed, NotCommitted, Durability, GaveBack,
+                             NotGivenBack, Noted, NotNoted, Waited, NodeLost>;
 
 // What a feed has said since the last event. All that it said before it broke comes with NodeLost.
 struct Notices {
@@ -237,6 +317,8 @@ struct TransferSpec {
 
 // The key on the target that says which commits it holds.
 [[nodiscard]] std::string marker_key(std::uint64_t plan, std::string_view source);
+// The name on the target under which a copy in pieces grows.
+[[nodiscard]] std::string piece_key(std::uint64_t plan, std::string_view source);
 
 enum class Phase : std::uint8_t {
   Connecting,
@@ -252,8 +334,10 @@ enum class Phase : std::uint8_t {
 struct Progress {
   Phase phase = Phase::Connecting;
   bool is_paused = false;  // As wished.
-  // Why nothing goes on, in words; empty when it does. It is tried again by itself, now and then.
+  // Why nothing goes on, in words, or which large key is being copied in pieces, for which the rest
+  // may have to wait; else empty. What fails is tried again by itself, now and then.
   std::string waits_for;
+  std::string large_key;              // The key that is being copied in pieces, in words; or empty.
   std::uint64_t slots_committed = 0;  // The spec's kept ones included.
   std::uint64_t slots_total = 0;
   std::uint64_t keys_copied = 0;  // Copies made, those made again included.

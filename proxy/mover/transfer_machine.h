@@ -1,6 +1,7 @@
 // Transfer::Machine: the state behind a Transfer. step() takes in what the feeds said (hear_source,
 // hear_target) and what has become of the last action (on, all in transfer.cc); then next() decides
-// from the state alone what to do (transfer_steps.cc).
+// from the state alone what to do (transfer_steps.cc). What concerns copies in pieces, both ways,
+// is in transfer_pieces.cc.
 //
 // Two rules hold the copies together: a name leaves the set of dirty ones before its key is read,
 // so that a change which the read does not show makes it dirty again; and what was taken out and
@@ -11,11 +12,14 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "proxy/mover/dirty_keys.h"
+#include "proxy/mover/large_keys.h"
 #include "proxy/mover/slot_groups.h"
 #include "proxy/mover/transfer.h"
+#include "slots/assert.h"
 #include "slots/slot.h"
 
 namespace proxy::mover {
@@ -35,6 +39,27 @@ class Transfer::Machine {
     bool exists = false;
     bool is_stream = false;
   };
+  // The key that is being copied in pieces: one at a time, for there is one name to copy to.
+  struct PieceCopy {
+    std::string name;
+    slots::SlotId slot = 0;
+    bool is_any_size = false;
+    PiecePlace next = {};
+    std::optional<PieceRead> piece = {};  // To be written.
+    bool is_read = false;                 // All of it.
+    bool is_begun = false;                // Something was written.
+    std::uint64_t writing_bytes = 0;
+    std::uint64_t written_bytes = 0;
+    bool is_recopy = false;
+    // The feeds have said so since the first piece was read:
+    bool has_changed = false;
+    bool is_lost = false;  // The hidden name.
+    // As the first piece said:
+    std::string type = {};
+    std::uint64_t bytes = 0;
+    std::uint64_t pending = 0;
+    std::int64_t read_at_ms = 0;
+  };
   enum class FenceStep : std::uint8_t {
     None,        // No fence.
     Asked,       // Fence is under way.
@@ -52,6 +77,10 @@ class Transfer::Machine {
   void on(ReadDone& done);
   void on(WriteDone& done);
   void on(const Removed&);
+  void on(PieceRead& read);
+  void on(const PieceWritten& written);
+  void on(const Published& published);
+  void on(const GroupsRenewed& renewed);
   void on(const Caught&);
   void on(const Fenced&) {
     expect<Fence>();
@@ -71,8 +100,12 @@ class Transfer::Machine {
   void on(const NodeLost& lost);
   void hear_source(const Notices& notices);
   void hear_target(const Notices& notices);
-  void note_write_failure(const WriteDone::Failure& failure);
+  void note_write_failure(const std::string& key, WriteFate fate, const std::string& text);
+  void note_changed(const std::string& key, slots::SlotId slot);
+  void note_written(const Written& written, slots::SlotId slot);
+  void note_unreadable(const std::string& key, WriteFate fate, const std::string& text);
   void judge_marker(const Connected& connected);
+  [[nodiscard]] bool is_left_over(const std::string& key) const;
 
   // --- what to do (transfer_steps.cc)
   [[nodiscard]] Action next();
@@ -85,9 +118,27 @@ class Transfer::Machine {
   [[nodiscard]] Action keep();
   [[nodiscard]] Action collect();
   [[nodiscard]] Action read(std::vector<std::string> names, bool is_recopy);
+  [[nodiscard]] Action copy_in_fence();
   [[nodiscard]] Action write();
   [[nodiscard]] Action finish();
   [[nodiscard]] Action wait_until(std::uint64_t at_ms) const;
+
+  // --- copies in pieces (transfer_pieces.cc)
+  [[nodiscard]] Action begin_pieces(const std::string& name, bool is_any_size, bool is_recopy);
+  [[nodiscard]] Action begin_large(LargeKeys::Key& key);
+  [[nodiscard]] Action go_on_in_pieces();
+  // What a copy in pieces has left to be done before anything else is copied.
+  [[nodiscard]] std::optional<Action> settle_pieces();
+  [[nodiscard]] bool owns_pieces() const;  // It is under the fence that they are copied.
+  void note_large(const KeyValue& value);
+  void drop_pieces();                        // In order: to be copied again.
+  void fail_pieces(const std::string& why);  // In vain: later again.
+  [[nodiscard]] slots::SlotSet fenceable() const;
+  // Why no slot that is left can be moved; nothing while some can.
+  [[nodiscard]] std::optional<std::string> why_given_up() const;
+  [[nodiscard]] bool is_given_up(slots::SlotId slot) const;
+  [[nodiscard]] std::string advice_for(slots::SlotId slot) const;
+  [[nodiscard]] std::string large_key_words() const;
 
   void begin_anew();                         // All copying of what is not committed.
   void leave_fence(const std::string& why);  // Before Commit; "" when nobody is to blame.
@@ -99,12 +150,25 @@ class Transfer::Machine {
   [[nodiscard]] std::string why_waiting() const;
   [[nodiscard]] std::size_t batch_size() const;
   [[nodiscard]] slots::SlotSet kept_slots() const;
+  [[nodiscard]] bool is_group_dirty();
   [[nodiscard]] bool is_fenced() const { return fence_step_ != FenceStep::None; }
+  // Of an action in Action.
+  template <class T, std::size_t I = 0>
+  static constexpr std::size_t place_of() {
+    if constexpr (std::is_same_v<T, std::variant_alternative_t<I, Action>>) {
+      return I;
+    } else {
+      return place_of<T, I + 1>();
+    }
+  }
   template <class T>
-  void expect() const;  // That `T` was the last action.
+  void expect() const {  // That `T` was the last action.
+    SP_ASSERT((last_action_ == place_of<T>()));
+  }
 
   TransferSpec spec_;
   std::string marker_key_;
+  std::string piece_key_;
   Progress progress_;
   Phase phase_ = Phase::Connecting;
   std::uint64_t now_ms_ = 0;
@@ -141,11 +205,21 @@ class Transfer::Machine {
   bool must_begin_anew_ = false;                   // Names of changed keys were lost, or copies.
   std::uint64_t copy_at_ms_ = 0;                   // Not before: the target had said NotNow.
 
+  // --- copies in pieces
+  LargeKeys large_;
+  std::optional<PieceCopy> pieces_;
+  bool must_remove_pieces_ = false;  // What was written of them is of no use any more.
+  std::optional<std::string> gone_;  // To be removed from the target: the source has no such key.
+  bool is_piece_due_ = false;        // In this round.
+  bool is_target_older_ = false;     // It can't read any payload: all keys go in pieces.
+
   // --- the fence
   FenceStep fence_step_ = FenceStep::None;
   bool must_lift_ = false;
   slots::SlotSet group_;
-  std::vector<std::string> streams_;  // Of the group, still to be copied.
+  std::vector<std::string> streams_;   // Of the group, still to be copied.
+  std::vector<std::string> renewals_;  // Large ones whose groups are still to be renewed.
+  std::string renewing_;
   std::uint64_t fenced_at_ms_ = 0;
   std::uint64_t copied_since_ms_ = 0;
   double estimated_ms_ = 0;

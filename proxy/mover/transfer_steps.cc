@@ -103,6 +103,8 @@ Action Transfer::Machine::purge() {
 
 Action Transfer::Machine::copy() {
   if (!batch_.empty()) return write();
+  if (auto action = settle_pieces()) return *action;
+  if (pieces_) return go_on_in_pieces();
   is_dirty_turn_ = !is_dirty_turn_ && dirty_.size() > kDirtyInPassMax;
   if (is_dirty_turn_) {
     auto names = dirty_.take_cool(batch_size(), now_ms_);
@@ -121,17 +123,26 @@ Action Transfer::Machine::copy() {
 // Rounds of copying what is dirty, each ended by CatchFeeds, until a group is quiet enough.
 Action Transfer::Machine::catch_up() {
   if (!batch_.empty()) return write();
+  if (auto action = settle_pieces()) return *action;
   if (open_.empty()) {
     enter(Phase::Keeping);
     return keep();
   }
   if (std::exchange(is_caught_up_, false)) {
     if (now_ms_ >= fence_at_ms_) {
-      if (auto group = groups_.choose(open_, dirty_, now_ms_)) return fence(*group);
+      if (auto group = groups_.choose(fenceable(), dirty_, large_, now_ms_)) return fence(*group);
       if (!unready_since_ms_) unready_since_ms_ = now_ms_;
     }
+    if (auto why = why_given_up()) {
+      begin_ending(Finish::How::Failed, std::move(*why));
+      return purge();
+    }
     round_left_ = dirty_.size();
-    is_idle_round_ = true;
+    is_idle_round_ = is_piece_due_ = true;
+  }
+  if (pieces_ && (is_piece_due_ || is_target_older_)) return go_on_in_pieces();
+  if (std::exchange(is_piece_due_, false) && !pieces_) {
+    if (LargeKeys::Key* key = large_.next(now_ms_)) return begin_large(*key);
   }
   if (round_left_ > 0) {
     auto names = dirty_.take_cool(std::min(batch_size(), round_left_), now_ms_);
@@ -160,20 +171,8 @@ Action Transfer::Machine::go_on_in_fence() {
     case FenceStep::Catch:
     case FenceStep::CatchAgain:
       return CatchFeeds{};
-    case FenceStep::Copy: {
-      if (!batch_.empty()) return write();
-      auto names = dirty_.take_of(group_, batch_size());
-      while (names.size() < batch_size() && !streams_.empty()) {
-        dirty_.remove(streams_.back(), slots::slot_of_key(streams_.back()));
-        names.push_back(std::move(streams_.back()));
-        streams_.pop_back();
-      }
-      if (!names.empty()) return read(std::move(names), true);
-      groups_.note_copied(estimated_ms_, now_ms_ - copied_since_ms_);
-      estimated_ms_ = 0;
-      fence_step_ = is_group_written_ ? FenceStep::CatchAgain : FenceStep::Mark;
-      return go_on_in_fence();
-    }
+    case FenceStep::Copy:
+      return copy_in_fence();
     case FenceStep::Commit:
       if (!is_marker_lost_) return Commit{group_, marker_, target_run_id_};
       fence_step_ = FenceStep::Mark;
@@ -186,6 +185,37 @@ Action Transfer::Machine::go_on_in_fence() {
       break;
   }
   SP_ASSERT(false);
+}
+
+Action Transfer::Machine::copy_in_fence() {
+  if (!batch_.empty()) return write();
+  if (auto action = settle_pieces()) return *action;
+  if (owns_pieces()) return go_on_in_pieces();
+  auto names = dirty_.take_of(group_, batch_size());
+  while (names.size() < batch_size() && !streams_.empty()) {
+    dirty_.remove(streams_.back(), slots::slot_of_key(streams_.back()));
+    names.push_back(std::move(streams_.back()));
+    streams_.pop_back();
+  }
+  if (!names.empty()) return read(std::move(names), true);
+  if (LargeKeys::Key* key = large_.next_of(group_)) {
+    if (!pieces_ && LargeKeys::cost_ms(*key) <= groups_.budget_ms()) return begin_large(*key);
+    leave_fence("");  // It has become large or changed just now: too late for this fence.
+    must_lift_ = false;
+    return LiftFence{};
+  }
+  while (!renewals_.empty()) {
+    renewing_ = std::move(renewals_.back());
+    renewals_.pop_back();
+    const LargeKeys::Key* key = large_.find(renewing_, slots::slot_of_key(renewing_));
+    if (key == nullptr || !key->is_stream()) continue;
+    return RenewGroups{key->name, key->groups_at_ms,
+                       LargeKeys::pending_for(groups_.budget_ms() / 2)};
+  }
+  groups_.note_copied(estimated_ms_, now_ms_ - copied_since_ms_);
+  estimated_ms_ = 0;
+  fence_step_ = is_group_written_ ? FenceStep::CatchAgain : FenceStep::Mark;
+  return go_on_in_fence();
 }
 
 Action Transfer::Machine::keep() {
@@ -206,13 +236,14 @@ Action Transfer::Machine::collect() {
 
 Action Transfer::Machine::finish() {
   if (marker_ > 0 && !std::exchange(is_marker_removed_, true)) {
-    return Remove{Side::Target, {marker_key_}};
+    return Remove{Side::Target, {marker_key_, piece_key_}};
   }
   phase_ = Phase::Ended;
   return ending_.value_or(Finish{});
 }
 
 Action Transfer::Machine::read(std::vector<std::string> names, bool is_recopy) {
+  if (is_target_older_) return begin_pieces(names.front(), true, is_recopy);
   is_recopy_ = is_recopy;
   reading_ = names;
   return Read{std::move(names)};
@@ -235,6 +266,10 @@ void Transfer::Machine::begin_anew() {
   must_begin_anew_ = false;
   if (!ending_ && (phase_ == Phase::Copying || phase_ == Phase::CatchingUp)) ++progress_.restarts;
   dirty_.clear();
+  large_.clear();
+  pieces_.reset();
+  gone_.reset();
+  must_remove_pieces_ = false;
   groups_.forget_streams();
   batch_.clear();
   is_caught_up_ = false;
@@ -244,7 +279,11 @@ void Transfer::Machine::begin_anew() {
 
 void Transfer::Machine::leave_fence(const std::string& why) {
   put_back_batch();
+  if (owns_pieces()) drop_pieces();
+  if (gone_) dirty_.put_back(*gone_, slots::slot_of_key(*gone_));
+  gone_.reset();
   streams_.clear();
+  renewals_.clear();
   fence_step_ = FenceStep::None;
   must_lift_ = true;
   if (why.empty()) return;
@@ -285,6 +324,7 @@ void Transfer::Machine::enter(Phase phase) {
 }
 
 std::size_t Transfer::Machine::batch_size() const {
+  if (is_target_older_) return 1;
   const double fitting = spec_.batch_bytes / std::max(payload_bytes_, 1.0);
   return static_cast<std::size_t>(std::clamp<double>(fitting, 1, spec_.batch_keys));
 }
@@ -313,6 +353,10 @@ std::string Transfer::Machine::why_waiting() const {
     return fmt::format("slot {} could not be moved in {} tries: {}", worst.slot, worst.failures,
                        fence_reason_);
   }
+  if (const LargeKeys::Key* key = large_.restless()) {
+    return fmt::format("{}: {}, {} times; other slots go on", words_of(*key), key->why, key->tries);
+  }
+  if (pieces_) return large_key_words();
   if (unready_since_ms_ && now_ms_ - *unready_since_ms_ > kUnreadyMs) {
     return fmt::format("keys change faster than they are copied: {} to be copied again",
                        dirty_.size());

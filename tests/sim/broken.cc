@@ -45,8 +45,17 @@ constexpr std::array kFlaws = {
              "lets the workers have a commit before the journal has it"},
     FlawText{Flaw::HidesLostNodes, "hides-lost-nodes", "I7",
              "connects again and goes on as if nothing had been missed"},
+    FlawText{Flaw::PublishesUnchecked, "publishes-unchecked", "I4",
+             "publishes a copy in pieces without a look at whether it is still there"},
+    FlawText{Flaw::IgnoresChangeInPieces, "ignores-change-in-pieces", "I2",
+             "does not hear of a key while it is copied in pieces"},
+    FlawText{Flaw::SkipsRenewal, "skips-renewal", "I4",
+             "does not look at the groups of large streams under the fence"},
+    FlawText{Flaw::LeavesPieces, "leaves-pieces", "I5", "leaves half of a large value behind"},
     FlawText{Flaw::NeverLiftsFence, "never-lifts-fence", "I9", "does not see the time go by"},
 };
+
+bool is_pieces(const std::string& key) { return key.find("pieces:") != std::string::npos; }
 
 }  // namespace
 
@@ -71,6 +80,22 @@ void Tamperer::change(Event& event, const Action& last) {
         std::erase_if(event.source.keys, [&](const std::string& key) {
           return std::find(read->keys.begin(), read->keys.end(), key) != read->keys.end();
         });
+      }
+      break;
+    case Flaw::IgnoresChangeInPieces:
+      if (const ReadPiece* read = std::get_if<ReadPiece>(&last)) in_pieces_ = read->key;
+      if (!std::holds_alternative<ReadPiece>(last) && !std::holds_alternative<WritePiece>(last) &&
+          !std::holds_alternative<Publish>(last)) {
+        break;
+      }
+      std::erase(event.source.keys, in_pieces_);
+      break;
+    case Flaw::PublishesUnchecked:
+      std::erase_if(event.target.keys, is_pieces);
+      break;
+    case Flaw::LeavesPieces:
+      if (Scanned* scanned = std::get_if<Scanned>(&event.outcome)) {
+        std::erase_if(scanned->keys, is_pieces);
       }
       break;
     case Flaw::SkipsStreams:
@@ -131,6 +156,15 @@ std::optional<Outcome> Tamperer::answer(const Action& action) {
       return std::nullopt;
     case Flaw::CollectsEarly:
       if (std::holds_alternative<AskDurability>(action)) return Durability{true, ""};
+      return std::nullopt;
+    case Flaw::SkipsRenewal:
+      if (std::holds_alternative<RenewGroups>(action)) return GroupsRenewed{};
+      return std::nullopt;
+    case Flaw::LeavesPieces:
+      if (const Remove* remove = std::get_if<Remove>(&action);
+          remove != nullptr && remove->keys.size() == 1 && is_pieces(remove->keys[0])) {
+        return Removed{};
+      }
       return std::nullopt;
     case Flaw::ForgetsPurge:
       return is_purge ? std::optional<Outcome>(Scanned{}) : std::nullopt;

@@ -35,6 +35,10 @@ enum class Flaw : std::uint8_t {
   AcknowledgesEarly,
   PublishesFirst,
   SendsToAnyProcess,
+  PublishesUnchecked,
+  IgnoresChangeInPieces,
+  SkipsRenewal,
+  LeavesPieces,
 };
 
 struct FlawText {
@@ -59,6 +63,7 @@ class Tamperer {
  private:
   Flaw flaw_;
   bool is_fenced_ = false;
+  std::string in_pieces_;  // The key that goes so.
   std::uint64_t fenced_at_ms_ = 0;
 };
 

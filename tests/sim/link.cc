@@ -8,6 +8,20 @@ namespace sim {
 
 using namespace proxy::mover;  // NOLINT(google-build-using-namespace): its actions and outcomes.
 
+namespace {
+
+constexpr std::size_t kLargeBytes = 22;  // A value that long is large.
+constexpr std::size_t kPieceBytes = 9;
+
+WriteFate fate_of(const std::string& reply) {
+  if (reply == "OK") return WriteFate::Ok;
+  if (reply == "OOM") return WriteFate::OutOfMemory;
+  if (reply == "version") return WriteFate::TooNew;
+  return reply == "no such key" ? WriteFate::Incomplete : WriteFate::NotNow;
+}
+
+}  // namespace
+
 Outcome Link::carry_out(const Action& action) {
   try {
     return std::visit([this](const auto& what) { return perform(what); }, action);
@@ -132,7 +146,10 @@ Outcome Link::perform(const Read& read) {
   }
   ReadDone done;
   for (Reply& reply : call(Side::Source, std::move(commands))) {
-    done.values.push_back(std::move(reply.value));
+    KeyValue& value = done.values.emplace_back(std::move(reply.value));
+    if (value.exists && value.payload.size() >= kLargeBytes && !read.is_whole) {
+      value = {.name = value.name, .payload = {}, .large_bytes = value.payload.size()};
+    }
   }
   if (random_.chance(5)) done.values.resize(random_.between(1, done.values.size()));
   return done;
@@ -146,9 +163,9 @@ Outcome Link::perform(const Write& write) {
   const auto replies = call(Side::Target, std::move(commands));
   WriteDone done;
   for (std::uint32_t i = 0; i < replies.size(); ++i) {
-    const std::string& text = replies[i].text;
-    if (text == "OK") continue;
-    done.failures.push_back({i, text == "OOM" ? WriteFate::OutOfMemory : WriteFate::NotNow, text});
+    std::string text = replies[i].text;
+    if (world_.is_target_older && write.values[i].exists && text == "OK") text = "version";
+    if (text != "OK") done.failures.push_back({i, fate_of(text), text});
   }
   return done;
 }
@@ -160,6 +177,88 @@ Outcome Link::perform(const Remove& remove) {
   }
   (void)call(remove.side, std::move(commands));
   return Removed{};
+}
+
+std::optional<Entry> Link::look(Side side, const std::string& key) {
+  const Reply reply = call(side, {{.kind = Command::Kind::Measure, .key = key}})[0];
+  return reply.value.exists ? std::optional(restore(reply.value)) : std::nullopt;
+}
+
+Outcome Link::perform(const ReadPiece& read) {
+  const auto entry = look(Side::Source, read.key);
+  const bool is_first = read.from.type.empty();
+  PieceRead piece{.next = read.from};
+  if (is_first) {
+    if (!entry) return PieceRead{.fate = PieceRead::Fate::Gone};
+    piece.key_bytes = entry->value.size();
+    if (dump(*entry).size() < kLargeBytes && !read.is_any_size) {
+      return PieceRead{.fate = PieceRead::Fate::Small};
+    }
+    piece.next.type = entry->is_stream ? "stream" : "string";
+    // As of its first piece: what is pending later the renewal brings.
+    piece.read_at_ms = static_cast<std::int64_t>(world_.now_ms());
+  } else if (!entry || entry->is_stream != (read.from.type == "stream")) {
+    return PieceRead{.fate = PieceRead::Fate::Changed};
+  }
+  const std::size_t from = is_first ? 0 : std::stoull(read.from.cursor);
+  const std::string bytes =
+      from < entry->value.size() ? entry->value.substr(from, kPieceBytes) : std::string();
+  piece.next.cursor = std::to_string(from + bytes.size());
+  piece.is_last = bytes.size() < kPieceBytes;
+  if (is_first || !bytes.empty()) piece.commands.push_back({piece.next.type, bytes});
+  piece.bytes = bytes.size();
+  return piece;
+}
+
+Outcome Link::perform(const WritePiece& write) {
+  std::vector<Command> commands;
+  const std::string& key = node(Side::Target).piece_key;
+  if (write.is_first) commands.push_back({.kind = Command::Kind::Unlink, .key = key});
+  for (const Words& words : write.commands) {
+    Command& command = commands.emplace_back();
+    command.kind = Command::Kind::Piece;
+    command.key = key;
+    command.value = words[1];
+    command.copy.exists = words[0] == "stream";
+  }
+  for (const Reply& reply : call(Side::Target, std::move(commands))) {
+    if (reply.text != "OK") return PieceWritten{fate_of(reply.text), reply.text};
+  }
+  return PieceWritten{};
+}
+
+Outcome Link::perform(const Publish& publish) {
+  const auto copy = look(Side::Target, node(Side::Target).piece_key);
+  const auto entry = look(Side::Source, publish.key);
+  const bool is_whole = entry && copy && entry->value.size() == copy->value.size() &&
+                        entry->is_stream == (publish.type == "stream");
+  if (!entry || (!is_whole && !world_.publishes_unchecked)) {
+    return Published{WriteFate::Incomplete, "it is not whole"};
+  }
+  Command command{.kind = Command::Kind::Publish, .key = publish.key};
+  command.expire_at_ms = entry->expire_at_ms;
+  command.copy.large_bytes = entry->groups;
+  const Reply reply = call(Side::Target, {command})[0];
+  return Published{fate_of(reply.text), reply.text};
+}
+
+Outcome Link::perform(const RenewGroups& renew) {
+  const auto entry = look(Side::Source, renew.key);
+  const auto copy = look(Side::Target, renew.key);
+  if (!entry || !copy || entry->value.size() != copy->value.size()) {
+    return GroupsRenewed{WriteFate::Incomplete, "its copy has other entries"};
+  }
+  GroupsRenewed renewed{.read_at_ms = static_cast<std::int64_t>(world_.now_ms())};
+  if (entry->groups == copy->groups) return renewed;
+  if (renew.pending_max < 1'000'000'000 && random_.chance(10)) {
+    return GroupsRenewed{WriteFate::Incomplete, "too much has changed"};
+  }
+  Command command{.kind = Command::Kind::SetGroups, .key = renew.key};
+  command.copy.large_bytes = entry->groups;
+  const Reply reply = call(Side::Target, {command})[0];
+  renewed.fate = fate_of(reply.text);
+  renewed.text = reply.text;
+  return renewed;
 }
 
 Outcome Link::perform(const CatchFeeds&) {

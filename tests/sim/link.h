@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,10 @@ class Link {
   proxy::mover::Outcome perform(const proxy::mover::Read& read);
   proxy::mover::Outcome perform(const proxy::mover::Write& write);
   proxy::mover::Outcome perform(const proxy::mover::Remove& remove);
+  proxy::mover::Outcome perform(const proxy::mover::ReadPiece& read);
+  proxy::mover::Outcome perform(const proxy::mover::WritePiece& write);
+  proxy::mover::Outcome perform(const proxy::mover::Publish& publish);
+  proxy::mover::Outcome perform(const proxy::mover::RenewGroups& renew);
   proxy::mover::Outcome perform(const proxy::mover::CatchFeeds&);
   proxy::mover::Outcome perform(const proxy::mover::Fence& fence);
   proxy::mover::Outcome perform(const proxy::mover::LiftFence&);
@@ -60,6 +65,7 @@ class Link {
   Feed& feed(proxy::mover::Side side) { return feeds_[static_cast<std::size_t>(side)]; }
   void check(proxy::mover::Side side);
   std::vector<Reply> call(proxy::mover::Side side, std::vector<Command> commands);
+  std::optional<Entry> look(proxy::mover::Side side, const std::string& key);
   void read_feed(proxy::mover::Side side);
 
   World& world_;

@@ -31,10 +31,11 @@ std::optional<std::string> run(std::uint64_t seed, Flaw flaw, bool is_traced, si
 void print(const sim::Tally& tally) {
   fmt::print(
       "{} runs: {} done, {} aborted, {} failed, {} left to a human; {} commits, {} fences lifted, "
-      "{} given back, {} crashes of nodes, {} of the proxy; longest wait {} ms\n",
+      "{} given back, {} keys in pieces, {} streams renewed, {} crashes of nodes, {} of the proxy; "
+      "longest wait {} ms\n",
       tally.runs, tally.done, tally.aborted, tally.failed, tally.left_to_a_human, tally.commits,
-      tally.lifted, tally.given_back, tally.node_crashes, tally.proxy_crashes,
-      tally.longest_wait_ms);
+      tally.lifted, tally.given_back, tally.in_pieces, tally.renewed, tally.node_crashes,
+      tally.proxy_crashes, tally.longest_wait_ms);
 }
 
 }  // namespace

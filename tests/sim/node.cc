@@ -32,9 +32,9 @@ bool is_live(const Entry& entry, std::uint64_t now_ms) {
 }
 
 std::string to_string(const Command& command) {
-  constexpr const char* kNames[] = {"GET",     "SET",    "SETFOR", "APPEND", "DEL",
-                                    "PERSIST", "XADD",   "XGROUP", "FLUSH",  "DUMP",
-                                    "COPY",    "UNLINK", "MARK",   "BARRIER"};
+  constexpr const char* kNames[] = {"GET",   "SET",     "SETFOR",  "APPEND",    "DEL",  "PERSIST",
+                                    "XADD",  "XGROUP",  "FLUSH",   "DUMP",      "COPY", "UNLINK",
+                                    "PIECE", "MEASURE", "PUBLISH", "SETGROUPS", "MARK", "BARRIER"};
   return fmt::format("{} {} {}", kNames[static_cast<std::size_t>(command.kind)], command.key,
                      command.value);
 }
@@ -204,6 +204,7 @@ Reply Node::run(const Command& command, bool is_mover) {
   }
   switch (command.kind) {
     case Kind::Dump:
+    case Kind::Measure:
       expire(command.key);
       reply.value.name = command.key;
       if (auto found = entry()) {
@@ -224,6 +225,39 @@ Reply Node::run(const Command& command, bool is_mover) {
       observer_.on_mover_command(*this, command);
       if (dict_.contains(command.key)) set(command.key, std::nullopt);
       return reply;
+    case Kind::Piece: {
+      if (refuses_writes) return {command.id, "MISCONF", {}};
+      if (is_full) return {command.id, "OOM", {}};
+      observer_.on_mover_command(*this, command);
+      Entry copy = entry().value_or(Entry{});
+      copy.value += command.value;
+      copy.is_stream = command.copy.exists;
+      set(command.key, std::move(copy));
+      return reply;
+    }
+    case Kind::Publish: {
+      if (refuses_writes) return {command.id, "MISCONF", {}};
+      observer_.on_mover_command(*this, command);
+      std::optional<Entry> copy;
+      if (auto found = dict_.find(piece_key); found != dict_.end()) copy = found->second;
+      if (dict_.contains(command.key)) set(command.key, std::nullopt);
+      if (!copy) return {command.id, "no such key", {}};
+      set(piece_key, std::nullopt);
+      copy->groups = command.copy.large_bytes;
+      copy->expire_at_ms = command.expire_at_ms;
+      if (!is_live(*copy, now_ms_)) return {command.id, "no such key", {}};
+      set(command.key, std::move(copy));
+      return reply;
+    }
+    case Kind::SetGroups: {
+      if (refuses_writes) return {command.id, "MISCONF", {}};
+      observer_.on_mover_command(*this, command);
+      auto stream = entry();
+      if (!stream || !stream->is_stream) return {command.id, "no such key", {}};
+      stream->groups = command.copy.large_bytes;
+      set(command.key, std::move(stream));
+      return reply;
+    }
     case Kind::Mark:
       if (refuses_writes || is_full) return {command.id, "MISCONF", {}};
       set(command.key, Entry{command.value});

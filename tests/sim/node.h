@@ -47,6 +47,10 @@ struct Command {
     Dump,
     Copy,
     Unlink,
+    Piece,    // Appends to the hidden copy.
+    Measure,  // What is there, as Dump.
+    Publish,  // The hidden copy takes the key's name, and an expiry.
+    SetGroups,
     Mark,
     Barrier,
   };
@@ -84,7 +88,7 @@ class NodeObserver {
 struct Reply {
   std::uint64_t id = 0;
   std::string text;
-  proxy::mover::KeyValue value;  // Of Dump.
+  proxy::mover::KeyValue value;  // Of Dump and Measure.
 };
 
 struct Push {
@@ -141,6 +145,7 @@ class Node {
   bool refuses_writes = false;  // MISCONF and the like.
   bool is_full = false;         // OOM for whatever adds.
   std::string marker_key;
+  std::string piece_key;
 
  private:
   struct Connection {

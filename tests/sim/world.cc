@@ -38,10 +38,11 @@ slots::SlotSet slots_of_tags(std::size_t first, std::size_t count) {
 }
 
 std::string text_of(const Action& action) {
-  constexpr const char* kNames[] = {"Connect",   "Scan",       "Read",          "Write",
-                                    "Remove",    "CatchFeeds", "Fence",         "LiftFence",
-                                    "PutMarker", "Commit",     "AskDurability", "Vouch",
-                                    "GiveBack",  "Collected",  "Wait",          "Finish"};
+  constexpr const char* kNames[] = {"Connect",     "Scan",       "Read",          "Write",
+                                    "Remove",      "ReadPiece",  "WritePiece",    "Publish",
+                                    "RenewGroups", "CatchFeeds", "Fence",         "LiftFence",
+                                    "PutMarker",   "Commit",     "AskDurability", "Vouch",
+                                    "GiveBack",    "Collected",  "Wait",          "Finish"};
   std::string text = kNames[action.index()];
   if (const Scan* scan = std::get_if<Scan>(&action)) {
     text += scan->side == Side::Source ? " source" : " target";
@@ -55,6 +56,14 @@ std::string text_of(const Action& action) {
   } else if (const Remove* remove = std::get_if<Remove>(&action)) {
     text += remove->side == Side::Source ? " source" : " target";
     for (const std::string& key : remove->keys) text += " " + key;
+  } else if (const ReadPiece* piece = std::get_if<ReadPiece>(&action)) {
+    text += fmt::format(" {} from {}", piece->key, piece->from.cursor);
+  } else if (const WritePiece* written = std::get_if<WritePiece>(&action)) {
+    for (const Words& words : written->commands) text += fmt::format(" '{}'", words[1]);
+  } else if (const Publish* publish = std::get_if<Publish>(&action)) {
+    text += " " + publish->key;
+  } else if (const RenewGroups* renew = std::get_if<RenewGroups>(&action)) {
+    text += " " + renew->key;
   } else if (const Fence* fence = std::get_if<Fence>(&action)) {
     text += " " + to_string(fence->slots);
   } else if (const PutMarker* put = std::get_if<PutMarker>(&action)) {
@@ -71,9 +80,10 @@ std::string text_of(const Action& action) {
 
 std::string text_of(const Event& event) {
   constexpr const char* kNames[] = {
-      "Started",  "Connected",    "Scanned", "ReadDone",  "WriteDone", "Removed",      "Caught",
-      "Fenced",   "NotFenced",    "Lifted",  "MarkerPut", "Committed", "NotCommitted", "Durability",
-      "GaveBack", "NotGivenBack", "Noted",   "NotNoted",  "Waited",    "NodeLost"};
+      "Started",   "Connected",    "Scanned",   "ReadDone",      "WriteDone",    "Removed",
+      "PieceRead", "PieceWritten", "Published", "GroupsRenewed", "Caught",       "Fenced",
+      "NotFenced", "Lifted",       "MarkerPut", "Committed",     "NotCommitted", "Durability",
+      "GaveBack",  "NotGivenBack", "Noted",     "NotNoted",      "Waited",       "NodeLost"};
   std::string text = kNames[event.outcome.index()];
   if (const NodeLost* lost = std::get_if<NodeLost>(&event.outcome)) text += " " + lost->reason;
   if (const Connected* connected = std::get_if<Connected>(&event.outcome)) {
@@ -113,6 +123,7 @@ World::World(std::uint64_t seed, Flaw flaw, bool is_traced, Tally& tally)
   host_.ignores_flushes = flaw == Flaw::IgnoresTargetFlush;
   leaves_old_movers = flaw == Flaw::LeavesOldMovers;
   never_lifts_fence = flaw == Flaw::NeverLiftsFence;
+  publishes_unchecked = flaw == Flaw::PublishesUnchecked;
 }
 
 void World::run() {
@@ -164,13 +175,17 @@ void World::set_up() {
     faults_.push_back(static_cast<Fault>(random_.below(static_cast<std::size_t>(Fault::Count))));
   }
   may_evict_marker_ = random_.chance(30);
+  is_target_older = random_.chance(10);
   sync_percent_ = random_.chance(30) ? 1 : 20;
   slow_percent_ = random_.chance(40) ? 70 : 0;
   if (slow_percent_ == 0 && random_.chance(30)) tick_ms_ = 30;
 }
 
 void World::move(slots::PlanId plan) {
-  for (Node* node : {&source_, &target_}) node->marker_key = marker_key(plan, "source");
+  for (Node* node : {&source_, &target_}) {
+    node->marker_key = marker_key(plan, "source");
+    node->piece_key = piece_key(plan, "source");
+  }
   for (;;) {
     try {
       maybe_crash_proxy();
@@ -243,6 +258,8 @@ Finish World::transfer(slots::PlanId plan) {
       event.outcome = link_->carry_out(action);
     }
     if (std::holds_alternative<Committed>(event.outcome)) ++tally_.commits;
+    if (std::holds_alternative<Published>(event.outcome)) ++tally_.in_pieces;
+    if (std::holds_alternative<GroupsRenewed>(event.outcome)) ++tally_.renewed;
     maybe_crash_proxy();
   }
   throw Violation{fmt::format(
@@ -392,8 +409,11 @@ void World::evict(Node& node) {
   if (!node.is_up() || node.dict().empty()) return;
   auto at = node.dict().begin();
   std::advance(at, static_cast<std::ptrdiff_t>(random_.below(node.dict().size())));
-  const std::string key = at->first;
-  if (!may_evict_marker_ && proxy::resp::is_reserved_key(key)) return;
+  std::string key = at->first;
+  // Half of a large value is what the others are not: there is but one.
+  if (node.dict().contains(node.piece_key) && random_.chance(50)) key = node.piece_key;
+  const bool is_pieces = key == piece_key(1, "source") || key == piece_key(2, "source");
+  if (!may_evict_marker_ && !is_pieces && proxy::resp::is_reserved_key(key)) return;
   // What a target loses of slots that it may have lost altogether is nobody's concern.
   if (host_.is_doubtful(slots::slot_of_key(key))) return;
   trace(fmt::format("{} evicts {}", node.name(), key));

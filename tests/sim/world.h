@@ -27,6 +27,8 @@ struct Tally {
   std::uint64_t left_to_a_human = 0;
   std::uint64_t commits = 0;
   std::uint64_t given_back = 0;
+  std::uint64_t in_pieces = 0;  // Keys published.
+  std::uint64_t renewed = 0;    // Streams, their groups alone.
   std::uint64_t lifted = 0;
   std::uint64_t proxy_crashes = 0;
   std::uint64_t node_crashes = 0;
@@ -71,6 +73,9 @@ class World {
 
   bool leaves_old_movers = false;  // Flaws of whoever carries the actions out.
   bool never_lifts_fence = false;
+  bool publishes_unchecked = false;
+
+  bool is_target_older = false;  // It can't read a payload.
 
  private:
   struct ProxyCrashed {};

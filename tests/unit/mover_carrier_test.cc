@@ -10,90 +10,16 @@
 #include <vector>
 
 #include "proxy/mover/carrier.h"
-#include "tests/support/local_servers.h"
+#include "tests/support/carrier_rig.h"
 
 namespace proxy::mover {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kSource = 0;
-constexpr std::size_t kTarget = 1;
-
-// Grants whatever is asked.
-class Granting : public MoveHost {
- public:
-  explicit Granting(const tests::LocalServers& servers) : servers_(servers) {}
-  int lifted = 0;
-  int commits = 0;
-
-  slots::Result<FenceGrant> fence(const slots::SlotSet&, const std::string&,
-                                  conf::Milliseconds) override {
-    return FenceGrant{};
-  }
-  void lift_fence() override { ++lifted; }
-  slots::Result<slots::Epoch> commit(std::uint64_t, const slots::SlotSet&, const std::string&,
-                                     const std::string&, std::uint64_t,
-                                     const std::string&) override {
-    return static_cast<slots::Epoch>(++commits);
-  }
-  slots::Status vouch(std::uint64_t, const slots::SlotSet&, const std::string&,
-                      const std::string&) override {
-    return {};
-  }
-  slots::Result<slots::Epoch> give_back(std::uint64_t, const slots::SlotSet&, const std::string&,
-                                        const std::string&) override {
-    return 1;
-  }
-  slots::Status note_collected(std::uint64_t, const slots::SlotSet&, const std::string&) override {
-    return {};
-  }
-  Wish wish(std::uint64_t) override { return Wish::Run; }
-  slots::Result<NodeAccess> access(const std::string& node) override {
-    return servers_.access(node == "a" ? kSource : kTarget);
-  }
-  void report(std::uint64_t, const std::string&, const std::string&, const Progress&) override {}
-
- private:
-  const tests::LocalServers& servers_;
-};
-
-struct Rig {
-  tests::LocalServers servers{2};
-  Granting host{servers};
-  Pacer source;
-  Pacer target;
-  LostClients lost;
-  Carrier carrier{options(), host, source, target, lost, [] {}};
-  Event event;  // The last one.
-
-  Rig() { REQUIRE(act<Connected>(Connect{}).marker == 0); }
-
-  static CarrierOptions options() {
-    CarrierOptions options;
-    options.spec.plan = 7;
-    options.spec.source = "a";
-    options.spec.target = "b";
-    options.link.name_prefix = "slotproxy:test:";
-    options.link.incarnation = "now";
-    options.link.connect_timeout = options.link.silence = 60s;
-    options.grace = 0ms;
-    return options;
-  }
-  template <class T>
-  T act(const Action& action) {
-    event = carrier.carry_out(action);
-    if (const auto* lost_node = std::get_if<NodeLost>(&event.outcome); lost_node != nullptr) {
-      CAPTURE(lost_node->reason);
-      REQUIRE(std::holds_alternative<T>(event.outcome));
-    }
-    REQUIRE(std::holds_alternative<T>(event.outcome));
-    return std::get<T>(event.outcome);
-  }
-  std::string ask(std::size_t server, std::initializer_list<std::string_view> command) {
-    return servers.ask(server, command);
-  }
-};
+using tests::kSource;
+using tests::kTarget;
+using Rig = tests::CarrierRig;
 
 TEST_CASE("what is read on one node and written to the other is the same, expiry too") {
   Rig rig;
@@ -147,7 +73,7 @@ TEST_CASE("why a write fails is told for each value") {
   WriteDone done = rig.act<WriteDone>(Write{values});
   REQUIRE(done.failures.size() == 1);
   CHECK(done.failures[0].index == 2);
-  CHECK(done.failures[0].fate == WriteFate::Unreadable);
+  CHECK(done.failures[0].fate == WriteFate::TooNew);
   rig.ask(kTarget, {"CONFIG", "SET", "maxmemory", "1"});
   done = rig.act<WriteDone>(Write{values});
   REQUIRE(done.failures.size() == 2);

@@ -67,48 +67,52 @@ TEST_CASE("dirty keys: slots that are not of interest any more leave with their 
 TEST_CASE("slot groups: as many quiet slots as a group has, in order") {
   SlotGroups groups(50, 4);
   DirtyKeys dirty;
-  CHECK(groups.choose(range(10, 99), dirty, 0) == range(10, 13));
-  CHECK(groups.choose(range(98, 99), dirty, 0) == range(98, 99));
+  LargeKeys large;
+  CHECK(groups.choose(range(10, 99), dirty, large, 0) == range(10, 13));
+  CHECK(groups.choose(range(98, 99), dirty, large, 0) == range(98, 99));
 }
 
 TEST_CASE("slot groups: no more than fits half the pause, streams included") {
   SlotGroups groups(50, 4);
   DirtyKeys dirty;
+  LargeKeys large;
   for (int i = 0; i < 10000; ++i) dirty.add(std::to_string(i), 10);
   groups.note_stream("s", 11, 10 << 20);
-  CHECK(groups.choose(range(10, 13), dirty, 0) == range(12, 13));
-  CHECK(groups.cost_ms(range(10, 10), dirty) > 25);
+  CHECK(groups.choose(range(10, 13), dirty, large, 0) == range(12, 13));
+  CHECK(groups.cost_ms(range(10, 10), dirty, large) > 25);
   groups.note_no_stream("s", 11);
-  CHECK(groups.choose(range(10, 13), dirty, 0) == range(11, 13));
+  CHECK(groups.choose(range(10, 13), dirty, large, 0) == range(11, 13));
   SUBCASE("but after a while the quietest alone, for the estimate may be wrong") {
-    CHECK(groups.choose(range(10, 10), dirty, 100) == std::nullopt);
-    CHECK(groups.choose(range(10, 10), dirty, 4000) == std::nullopt);
-    CHECK(groups.choose(range(10, 10), dirty, 5100) == range(10, 10));
+    CHECK(groups.choose(range(10, 10), dirty, large, 100) == std::nullopt);
+    CHECK(groups.choose(range(10, 10), dirty, large, 4000) == std::nullopt);
+    CHECK(groups.choose(range(10, 10), dirty, large, 5100) == range(10, 10));
   }
 }
 
 TEST_CASE("slot groups: the estimate learns from what copies took") {
   SlotGroups groups(50, 4);
   DirtyKeys dirty;
+  LargeKeys large;
   for (int i = 0; i < 100; ++i) dirty.add(std::to_string(i), 10);
-  const double before = groups.cost_ms(range(10, 10), dirty);
+  const double before = groups.cost_ms(range(10, 10), dirty, large);
   for (int i = 0; i < 3; ++i) groups.note_copied(before, 30);
-  CHECK(groups.cost_ms(range(10, 10), dirty) > before * 3);
+  CHECK(groups.cost_ms(range(10, 10), dirty, large) > before * 3);
   for (int i = 0; i < 9; ++i) groups.note_copied(30, 1);
-  CHECK(groups.cost_ms(range(10, 10), dirty) < before);
+  CHECK(groups.cost_ms(range(10, 10), dirty, large) < before);
 }
 
 TEST_CASE("slot groups: those that failed come back later, in halves, behind the others") {
   SlotGroups groups(50, 4);
   DirtyKeys dirty;
+  LargeKeys large;
   groups.note_failed(range(10, 13), 1000);
-  CHECK(groups.choose(range(10, 13), dirty, 1050) == std::nullopt);
-  CHECK(groups.choose(range(10, 19), dirty, 1100) == range(14, 17));
-  CHECK(groups.choose(range(10, 13), dirty, 1100) == range(10, 11));
+  CHECK(groups.choose(range(10, 13), dirty, large, 1050) == std::nullopt);
+  CHECK(groups.choose(range(10, 19), dirty, large, 1100) == range(14, 17));
+  CHECK(groups.choose(range(10, 13), dirty, large, 1100) == range(10, 11));
   groups.note_failed(range(10, 11), 1100);
-  CHECK(groups.choose(range(10, 13), dirty, 9000) == range(12, 13));
+  CHECK(groups.choose(range(10, 13), dirty, large, 9000) == range(12, 13));
   groups.note_committed(range(12, 13));
-  CHECK(groups.choose(range(10, 11), dirty, 9000) == range(10, 10));
+  CHECK(groups.choose(range(10, 11), dirty, large, 9000) == range(10, 10));
   CHECK(groups.worst().failures == 2);
   CHECK(groups.worst().slot == 10);
 }

@@ -3,6 +3,7 @@ every request on its way, and can act at a chosen one: the failpoints of the cha
 
     tap.at(is_restore, act)               before the request goes on; who is dead then, has not sent it
     tap.at(is_restore, act, sent=True)    when it has gone on, and its reply has not come back
+    tap.rewrite = newer_payload           makes other requests of a mover's
 """
 import socket
 import threading
@@ -45,6 +46,7 @@ class Tap:
         self.passed = {"up": [], "down": []}  # (time, bytes) of movers' connections.
         self.links, self.lock = [], threading.Lock()
         self.points = []  # (matches, act, sent)
+        self.rewrite = None  # args -> other args, or None.
         self.listener = socket.socket()
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.listener.bind(self.address)
@@ -129,6 +131,11 @@ class Tap:
                 break
             if args[:2] == [b"CLIENT", b"TRACKING"]:
                 link.is_movers = True
+            rewritten = self.rewrite(args) if link.is_movers and self.rewrite else None
+            if rewritten:
+                self._send(link, unread[passed:start] + resp.request(*rewritten))
+                passed = start = end
+                continue
             point = self._point(args) if link.is_movers and self.points else None
             if point:
                 self._send(link, unread[passed:start])
