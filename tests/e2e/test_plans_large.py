@@ -191,7 +191,10 @@ def half_a_large_value_is_seen_by_nobody_and_goes_when_the_proxy_is_killed(fresh
     plan = plans.propose(shop, "--move", MOVED + ":inv-vlc", "--limit", "1MB/s")
     plans.approve(shop, plan)
     eventually(lambda: hidden_length(shop) > 5000, 20, "half of the hash is on the target")
-    has(plans.show(shop, plan["id"])["progress"]["waits_for"], key, "hash", "in pieces")
+    told = eventually(
+        lambda: plans.show(shop, plan["id"])["progress"]["waits_for"], 5, "the plan tells of the key under way"
+    )
+    has(told, key, "hash", "in pieces")
     with shop.client() as wire:
         same(wire.ask("KEYS", "*"), [key.encode()])
         same(wire.ask("RANDOMKEY"), key.encode())

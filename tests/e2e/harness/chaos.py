@@ -23,7 +23,7 @@ def begin(shop, limit="unlimited", moved=MOVED, more=()):
 
 def finish(shop, plan, seconds=90, state="done"):
     """Waits for its end, as fast as it can go."""
-    with Wire(shop.admin, "operator", timeout=15) as wire:
+    with Wire(shop.admin, "operator", timeout=60) as wire:
         wire.raw("PLAN", "THROTTLE", plan["id"], "unlimited")  # Refused when it has ended.
     report = plans.wait(shop, plan, *plans.ENDED, seconds=seconds)
     same(report["state"], state, "the plan's state (%s)" % report)

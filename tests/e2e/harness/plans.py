@@ -12,7 +12,7 @@ ENDED = ("done", "aborted", "failed", "rejected", "stale")
 
 def ask(shop, *words):
     """What the admin port answers, parsed; an error is a Failure."""
-    with Wire(shop.admin, "operator", timeout=15) as wire:
+    with Wire(shop.admin, "operator", timeout=60) as wire:
         raw = wire.raw(*words)
     if raw.startswith(b"-"):
         raise Failure("%s was refused: %s" % (" ".join(map(str, words)), raw.decode()))
@@ -21,7 +21,7 @@ def ask(shop, *words):
 
 def refusal(shop, *words):
     """The words of the error with which the admin port answers."""
-    with Wire(shop.admin, "operator", timeout=15) as wire:
+    with Wire(shop.admin, "operator", timeout=60) as wire:
         raw = wire.raw(*words)
     same(raw[:1], b"-", "the first byte of the answer to %s: %r" % (" ".join(map(str, words)), raw))
     return raw.decode()
