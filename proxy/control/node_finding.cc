@@ -13,12 +13,6 @@ namespace {
 constexpr std::uint64_t kReplicaLagSecondsMax = 10;
 constexpr std::size_t kPayloadFooterBytes = 10;  // Two of the version, eight of the checksum.
 
-std::uint64_t number_of(std::string_view text) {
-  std::uint64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
 // Parts of `text` between marks, one after the other.
 template <class Take>
 void each_part(std::string_view text, char mark, Take take) {

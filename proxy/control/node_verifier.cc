@@ -17,12 +17,6 @@ constexpr int kMajorMin = 6;
 constexpr int kMinorMin = 2;
 constexpr std::size_t kQuotedBytesMax = 160;
 
-std::uint64_t number_of(std::string_view text) {
-  std::uint64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
 // What follows `word` in `text`, up to `end` or the end of it; empty when it is not there.
 std::string_view value_after(std::string_view text, std::string_view word, char end) {
   const std::size_t at = text.find(word);
@@ -91,6 +85,12 @@ bool takes_no_writes(std::string_view word) {
 }
 
 }  // namespace
+
+std::uint64_t number_of(std::string_view text) {
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
 
 NodeFacts parse_info(std::string_view info) {
   NodeFacts facts;

@@ -42,6 +42,7 @@ struct NodeFacts {
 };
 
 [[nodiscard]] NodeFacts parse_info(std::string_view info);
+[[nodiscard]] std::uint64_t number_of(std::string_view text);  // 0 when it is none.
 
 // Why a server with these facts can't be a node ("is a replica of another server"); nothing when it
 // can.

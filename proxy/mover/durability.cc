@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "proxy/mover/info_field.h"
+#include "proxy/mover/replies.h"
 
 namespace proxy::mover {
 
@@ -14,12 +14,6 @@ namespace {
 
 constexpr std::uint64_t kAofLagMs = 2000;
 constexpr std::uint64_t kSaveAgainMs = 1000;  // After one that failed, or while another one runs.
-
-std::uint64_t number_of(std::string_view text) {
-  std::uint64_t value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
 
 DurabilityWatch::Verdict waits_for(std::string what) {
   return {.durability = {.is_durable = false, .waits_for = std::move(what)}};

@@ -46,7 +46,7 @@ class MoveHost {
   // The slots of the fence belong to `target` once this returns: journalled together with `marker`,
   // published to every worker, held commands released to it. Errors: Conflict when the source does
   // not own them all; Io when the journal failed (the commit may or may not be in it: nothing goes
-  // on before a restart has read it). The fence is lifted in any case.
+  // on before a restart has read it; the fence stays until then). Else the fence is lifted.
   // Until the slots are collected workers send their commands only to a target whose server has
   // `target_run_id`. Another one (and, after the proxy's own start, any) may have lost them, and
   // gets nothing before vouch().

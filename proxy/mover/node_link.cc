@@ -18,6 +18,7 @@
 
 #include "proxy/mover/dial.h"
 #include "proxy/mover/info_field.h"
+#include "proxy/mover/replies.h"
 #include "proxy/resp/reply_cursor.h"
 #include "proxy/resp/reply_writer.h"
 #include "proxy/resp/reserved_key.h"
@@ -34,10 +35,6 @@ using slots::Status;
 constexpr std::size_t kReadBytesMin = 16U << 10;   // Room to offer to a read.
 constexpr std::size_t kInputBytesKept = 1U << 20;  // A larger buffer goes back once it is empty.
 constexpr std::size_t kOutputBytesKept = 1U << 20;
-
-std::string_view bulk_of(std::string_view reply) {
-  return resp::ReplyCursor(reply).read_bulk().value_or(std::string_view{});
-}
 
 bool is_role_master(std::string_view reply) {
   resp::ReplyCursor role(reply);
