@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -97,18 +98,45 @@ class Checker {
     check_password_pair("listen.password");
     check_password_pair("listen.admin_password");
     if (written_.is_good("listen.admin") && !config_.listen.admin.is_unix() &&
-        !written_.has("listen.admin_password") && !written_.has("listen.admin_password_file")) {
+        !written_.has("listen.admin_password") && !written_.has("listen.admin_password_file") &&
+        !written_.has("listen.admin_users")) {
       add("listen.admin",
           fmt::format("{} can be reached by anyone on the network; it needs admin_password or "
                       "admin_password_file, or a Unix socket path instead",
                       in_quotes(config_.listen.admin.text())));
     }
+    check_admin_users();
     for (std::size_t i = 0; i < config_.nodes.size(); ++i) {
       check_password_pair(node_path(i, "password"));
       if (written_.is_good(node_path(i, "username")) && !written_.has(node_path(i, "password")) &&
           !written_.has(node_path(i, "password_file"))) {
         add(node_path(i, "username"), "a user needs a password too; add password or password_file");
       }
+    }
+  }
+
+  // A password says who it is that logs in.
+  void check_admin_users() {
+    if (written_.has("listen.admin_users") && !written_.is_good("listen.admin_users")) return;
+    std::map<std::string_view, std::string_view> names;  // By password.
+    if (!config_.listen.admin_password.empty())
+      names.emplace(config_.listen.admin_password, "listen.admin_password");
+    std::set<std::string_view> seen;
+    for (const AdminUser& user : config_.listen.admin_users) {
+      if (!seen.insert(user.name).second)
+        add("listen.admin_users",
+            fmt::format("{} is there twice; names must differ", in_quotes(user.name)));
+      const auto [first, is_new] = names.emplace(user.password, user.name);
+      if (!is_new)
+        add("listen.admin_users", fmt::format("the password of {} is that of {} too; each needs "
+                                              "one of its own",
+                                              in_quotes(user.name), first->second));
+    }
+    const bool is_tcp = written_.is_good("listen.admin") && !config_.listen.admin.is_unix();
+    if (config_.approval == Approval::TwoPerson && is_tcp && names.size() < 2) {
+      add("approval",
+          "two_person needs two passwords at a TCP admin port, else nobody could ever approve; add "
+          "listen.admin_users, such as [ana:SECRET, eva:ANOTHER]");
     }
   }
 

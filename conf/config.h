@@ -44,12 +44,21 @@ struct NodeConfig {
   friend bool operator==(const NodeConfig&, const NodeConfig&) = default;
 };
 
+// Whoever logs in to the admin port with this password; so that two persons can be told apart.
+struct AdminUser {
+  std::string name;
+  std::string password;
+
+  friend bool operator==(const AdminUser&, const AdminUser&) = default;
+};
+
 struct ListenConfig {
   std::vector<Address> forward;
   bool forward_cluster = false;  // The forward port answers CLUSTER as a seed for cluster clients.
   std::string password;          // What clients must AUTH with; empty: none.
   Address admin{.host = {}, .port = 0, .path = "/tmp/slotproxy/admin.sock"};
   std::string admin_password;
+  std::vector<AdminUser> admin_users;
   std::string password_file;  // As written; the loader has already read them into the passwords.
   std::string admin_password_file;
 
@@ -98,6 +107,11 @@ struct Rebalance {
   friend bool operator==(const Rebalance&, const Rebalance&) = default;
 };
 
+enum class Approval {
+  OnePerson,
+  TwoPerson,  // Who approves a plan has other credentials than who proposed it.
+};
+
 enum class LogLevel { Debug, Info, Warn, Error };
 
 struct LogConfig {
@@ -117,6 +131,7 @@ struct Config {
   Limits limits;
   Timeouts timeouts;
   Rebalance rebalance;
+  Approval approval = Approval::OnePerson;
   LogConfig log;
 
   [[nodiscard]] bool has_endpoints() const {

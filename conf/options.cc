@@ -74,6 +74,23 @@ Status add_slots(NodeConfig& node, std::string_view text) {
   return {};
 }
 
+Status add_admin_user(Config& config, std::string_view text) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos || colon + 1 == text.size())
+    return slots::fail(slots::Errc::InvalidArgument, "should be NAME:PASSWORD");
+  auto name = value::Name::parse(text.substr(0, colon));
+  if (!name) return std::unexpected(std::move(name).error());
+  config.listen.admin_users.push_back({*std::move(name), std::string(text.substr(colon + 1))});
+  return {};
+}
+
+std::vector<std::string> get_admin_users(const Config& config) {
+  std::vector<std::string> out;
+  for (const AdminUser& user : config.listen.admin_users)
+    out.push_back(user.name + ":" + user.password);
+  return out;
+}
+
 std::vector<std::string> get_slots(const NodeConfig& node) {
   if (!node.slots) return {};
   return {slots::to_string(*node.slots)};
@@ -107,6 +124,13 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
         "listen.admin_password", "What slotctl must give to AUTH."),
     option<C, value::File, &C::listen, &ListenConfig::admin_password_file>(
         "listen.admin_password_file", "A file that holds that password."),
+    {.path = "listen.admin_users",
+     .form = "NAME:PASSWORD, or a list of them",
+     .help = "Further passwords that slotctl may give over TCP, each a person's.",
+     .is_required = false,
+     .takes_list = true,
+     .set = &add_admin_user,
+     .get = &get_admin_users},
     option<C, value::Workers, &C::workers>("workers", "Threads that serve clients."),
     option<C, value::AbsolutePath, &C::state_dir>(
         "state_dir", "The folder of the map that is in force; belongs to one proxy at a time."),
@@ -172,6 +196,10 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
     option<C, value::DurationOrZero, &C::rebalance, &Rebalance::grace>(
         "rebalance.grace",
         "How long a source keeps its copies when the target has neither AOF, RDB nor a replica."),
+    option<C, value::ApprovalName, &C::approval>(
+        "approval",
+        "Who may start a plan. two_person: somebody with other credentials than who proposed it, "
+        "which are the uid at the admin socket and the password over TCP."),
     option<C, value::LogLevelName, &C::log, &LogConfig::level>(
         "log.level", "The least severe messages that are logged."),
     option<C, value::AbsolutePath, &C::log, &LogConfig::file>(

@@ -121,6 +121,17 @@ std::string PlacementName::print(slots::PlacementKind kind) {
   return std::string(slots::to_string(kind));
 }
 
+Result<Approval> ApprovalName::parse(std::string_view text) {
+  constexpr std::array<std::string_view, 2> kNames{"one_person", "two_person"};
+  if (text == kNames[0]) return Approval::OnePerson;
+  if (text == kNames[1]) return Approval::TwoPerson;
+  return not_one_of(text, kNames);
+}
+
+std::string ApprovalName::print(Approval approval) {
+  return approval == Approval::TwoPerson ? "two_person" : "one_person";
+}
+
 Result<LogLevel> LogLevelName::parse(std::string_view text) {
   const auto found = std::ranges::find(kLogLevels, text);
   if (found == kLogLevels.end()) return not_one_of(text, kLogLevels);

@@ -76,6 +76,12 @@ struct Switch {
   static std::string print(bool on) { return on ? "true" : "false"; }
 };
 
+struct ApprovalName {
+  static constexpr std::string_view kForm = "one_person or two_person";
+  static slots::Result<Approval> parse(std::string_view text);
+  static std::string print(Approval approval);
+};
+
 struct PlacementName {
   static constexpr std::string_view kForm = "balanced, ring, rendezvous or modulo";
   static slots::Result<slots::PlacementKind> parse(std::string_view text);

@@ -28,7 +28,8 @@ bool can_be_plain(std::string_view text) {
 }
 
 bool is_secret(std::string_view path) {
-  return path == "password" || path.ends_with(".password") || path.ends_with("admin_password");
+  return path == "password" || path.ends_with(".password") || path.ends_with("admin_password") ||
+         path.ends_with("admin_users");
 }
 
 std::string in_yaml_quotes(std::string_view text) {

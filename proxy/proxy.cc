@@ -148,8 +148,9 @@ slots::Status Proxy::open_endpoint(const conf::NodeConfig& node) {
 }
 
 slots::Status Proxy::open_workers() {
-  auto admin = control::AdminServer::open(&loop_, config().listen.admin,
-                                          config().listen.admin_password, *this);
+  auto admin =
+      control::AdminServer::open(&loop_, config().listen.admin, config().listen.admin_password,
+                                 *this, config().listen.admin_users);
   if (!admin) return std::unexpected(admin.error());
   admin_ = std::move(*admin);
   for (unsigned i = 0; i < listeners_.size(); ++i) {
@@ -410,7 +411,8 @@ void Proxy::plan(const std::vector<std::string>& words, const control::AdminPeer
   rebalancer_->plan(words, peer, std::move(done));
 }
 
-void Proxy::reload(std::function<void(slots::Result<std::vector<std::string>>)> done) {
+void Proxy::reload(const control::AdminPeer& peer,
+                   std::function<void(slots::Result<std::vector<std::string>>)> done) {
   if (config_path_.empty()) {
     return done(
         slots::fail(slots::Errc::NotFound, "this proxy was not started from a configuration file"));
@@ -424,9 +426,9 @@ void Proxy::reload(std::function<void(slots::Result<std::vector<std::string>>)> 
   cluster_.set_config(std::make_shared<conf::Config>(change.config));
   set_log_level(config().log.level);
   health_->set_timeouts(config().timeouts.connect, config().timeouts.node_silent);
-  admin_->set_password(config().listen.admin_password);
+  admin_->set_passwords(config().listen.admin_password, config().listen.admin_users);
   watch_nodes();
-  if (std::string note = rebalancer_->propose_drift(*before); !note.empty())
+  if (std::string note = rebalancer_->propose_drift(*before, peer); !note.empty())
     change.notes.push_back(std::move(note));
   for (const std::string& note : change.notes) spdlog::info("reload: {}", note);
   done(change.notes);
@@ -436,7 +438,9 @@ void Proxy::reload(std::function<void(slots::Result<std::vector<std::string>>)> 
 
 void Proxy::on_signal(int number) {
   if (number == SIGHUP) {
-    return reload([](slots::Result<std::vector<std::string>> notes) {
+    // Only this user and root can send it.
+    const control::AdminPeer sender{.is_unix = true, .pid = ::getpid(), .uid = ::geteuid()};
+    return reload(sender, [](slots::Result<std::vector<std::string>> notes) {
       if (!notes) spdlog::error("reload refused: {}", notes.error().message);
     });
   }

@@ -68,7 +68,8 @@ class Proxy final : private control::AdminPort {
   void end();
 
   control::AdminSnapshot snapshot() override;
-  void reload(std::function<void(slots::Result<std::vector<std::string>>)> done) override;
+  void reload(const control::AdminPeer& peer,
+              std::function<void(slots::Result<std::vector<std::string>>)> done) override;
   void count_strays(
       bool list,
       std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done) override;

@@ -71,7 +71,9 @@ class Rebalancer final : private control::PlanPort, private FencePort {
             control::PlanDesk::Done done) {
     desk_.run(words, peer, std::move(done));
   }
-  std::string propose_drift(const conf::Config& before) { return desk_.propose_drift(before); }
+  std::string propose_drift(const conf::Config& before, const control::AdminPeer& peer) {
+    return desk_.propose_drift(before, peer);
+  }
   void on_fenced(const FenceAck& ack) { fences_.on_ack(ack); }
   void on_health() { advance_soon(); }
   void tick();

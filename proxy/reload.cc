@@ -66,6 +66,8 @@ Reload plan_reload(const conf::Config& now, const conf::Config& wanted, const sl
   applied(now.log.level != wanted.log.level, "log.level");
   applied(now.listen.password != wanted.listen.password, "listen.password");
   applied(now.listen.admin_password != wanted.listen.admin_password, "listen.admin_password");
+  applied(now.listen.admin_users != wanted.listen.admin_users, "listen.admin_users");
+  applied(now.approval != wanted.approval, "approval");
   applied(now.listen.forward_cluster != wanted.listen.forward_cluster, "listen.forward_cluster");
   compare_nodes(now, wanted, reload);
   needs_restart(now.cluster != wanted.cluster, "cluster");

@@ -76,7 +76,7 @@ void AdminCommands::run(const Words& words, const AdminPeer& peer, Done done) {
   if (verb == "PLAN") return plan(words, peer, std::move(done));
   if (words.size() > 1 && (verb == "PING" || verb == "RELOAD")) return done(usage(verb));
   if (verb == "PING") return done(AdminReply::simple("PONG"));
-  if (verb == "RELOAD") return reload(std::move(done));
+  if (verb == "RELOAD") return reload(peer, std::move(done));
   std::optional<std::string> report = report_of(verb, port_);
   if (!report) {
     return done(AdminReply::error("ERR unknown verb '" + words.front().substr(0, 64) +
@@ -85,24 +85,24 @@ void AdminCommands::run(const Words& words, const AdminPeer& peer, Done done) {
   done(words.size() > 1 ? usage(verb) : AdminReply::body(std::move(*report)));
 }
 
-void AdminCommands::reload(Done done) {
+void AdminCommands::reload(const AdminPeer& peer, Done done) {
   if (is_reloading_) {
     return done(AdminReply::error("ERR a reload is under way; see slotctl status when it is done"));
   }
   is_reloading_ = true;
-  port_.reload(
-      [this, life = life_, done = std::move(done)](slots::Result<std::vector<std::string>> notes) {
-        if (!*life) return;
-        is_reloading_ = false;
-        if (notes) {
-          return done(AdminReply::body(to_json(admin::ReloadReport{std::move(*notes)})));
-        }
-        slots::Error error = std::move(notes.error());
-        if (error.code == slots::Errc::InvalidArgument) {
-          error.message += "\ncorrect the configuration and reload again";
-        }
-        done(error_of(error));
-      });
+  port_.reload(peer, [this, life = life_,
+                      done = std::move(done)](slots::Result<std::vector<std::string>> notes) {
+    if (!*life) return;
+    is_reloading_ = false;
+    if (notes) {
+      return done(AdminReply::body(to_json(admin::ReloadReport{std::move(*notes)})));
+    }
+    slots::Error error = std::move(notes.error());
+    if (error.code == slots::Errc::InvalidArgument) {
+      error.message += "\ncorrect the configuration and reload again";
+    }
+    done(error_of(error));
+  });
 }
 
 void AdminCommands::plan(const Words& words, const AdminPeer& peer, Done done) {

@@ -42,7 +42,7 @@ class AdminCommands {
   void run(const Words& words, const AdminPeer& peer, Done done);
 
  private:
-  void reload(Done done);
+  void reload(const AdminPeer& peer, Done done);
   void count_strays(const Words& words, Done done);
   void plan(const Words& words, const AdminPeer& peer, Done done);
 

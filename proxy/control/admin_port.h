@@ -30,10 +30,17 @@ struct AdminPeer {
   uid_t uid = static_cast<uid_t>(-1);
   gid_t gid = static_cast<gid_t>(-1);
   std::string address = {};  // TCP: "127.0.0.1:50000".
+  std::string user = {};     // TCP: of listen.admin_users; empty: listen.admin_password.
 
   [[nodiscard]] std::string text() const {
-    if (!is_unix) return address;
-    return "uid " + std::to_string(uid) + ", pid " + std::to_string(pid);
+    if (!is_unix) return user.empty() ? address : address + " as " + user;
+    return credential() + ", pid " + std::to_string(pid);
+  }
+  // What tells persons apart, whatever they call themselves: the uid that the kernel knows, or the
+  // password that was given.
+  [[nodiscard]] std::string credential() const {
+    if (is_unix) return "uid " + std::to_string(uid);
+    return user.empty() ? "the admin password" : "admin user " + user;
   }
 };
 
@@ -81,10 +88,11 @@ class AdminPort {
 
   [[nodiscard]] virtual AdminSnapshot snapshot() = 0;
 
-  // Reads the configuration file again and applies what can change without a restart. The notes say
-  // what changed and what needs a restart, a line each. On an error nothing has changed, and the
-  // message says so; InvalidArgument is for mistakes in the file.
-  virtual void reload(std::function<void(slots::Result<std::vector<std::string>>)> done) = 0;
+  // `peer` wants the configuration file read again, and applied what can change without a restart.
+  // The notes say what changed and what needs a restart, a line each. On an error nothing has
+  // changed, and the message says so; InvalidArgument is for mistakes in the file.
+  virtual void reload(const AdminPeer& peer,
+                      std::function<void(slots::Result<std::vector<std::string>>)> done) = 0;
 
   // Counts the strays of every node, all nodes at once; with `list` their reports bear names.
   // Called only when no other count is under way.

@@ -78,7 +78,7 @@ void add_options(admin::ConfigReport& report, const std::string& prefix,
                  std::span<const conf::Option<Target>> options, const Target& target) {
   for (const conf::Option<Target>& option : options) {
     std::vector<std::string> values = option.get(target);
-    if (option.path.ends_with("password")) {
+    if (option.path.ends_with("password") || option.path.ends_with("admin_users")) {
       for (std::string& value : values) value = "(set)";
     }
     report.options.push_back({prefix + std::string(option.path), std::move(values)});

@@ -25,8 +25,8 @@ constexpr std::string_view kNoAuth =
     "NOAUTH log in first: AUTH with listen.admin_password (slotctl: $SLOTPROXY_ADMIN_PASSWORD or "
     "--admin-password-file)";
 constexpr std::string_view kWrongPass =
-    "WRONGPASS this is not the admin password; it stands in listen.admin_password of the "
-    "configuration";
+    "WRONGPASS this is not an admin password; they stand in listen.admin_password and "
+    "listen.admin_users of the configuration";
 constexpr std::string_view kNoRoom =
     "-ERR all places for admin connections are taken; close one and try again\r\n";
 
@@ -125,9 +125,9 @@ struct AdminServer::PendingWrite {
 
 slots::Result<std::unique_ptr<AdminServer>> AdminServer::open(uv_loop_t* loop,
                                                               const conf::Address& address,
-                                                              std::string password,
-                                                              AdminPort& port) {
-  if (!address.is_unix() && password.empty()) {
+                                                              std::string password, AdminPort& port,
+                                                              std::vector<conf::AdminUser> users) {
+  if (!address.is_unix() && password.empty() && users.empty()) {
     return fail(Errc::InvalidArgument, "admin address " + address.text() +
                                            " is TCP and needs a password; set "
                                            "listen.admin_password, or a Unix socket path as "
@@ -135,16 +135,16 @@ slots::Result<std::unique_ptr<AdminServer>> AdminServer::open(uv_loop_t* loop,
   }
   auto socket = AdminSocket::open(address);
   if (!socket) return std::unexpected(std::move(socket.error()));
-  std::unique_ptr<AdminServer> server(
-      new AdminServer(loop, std::move(*socket), std::move(password), port));
+  std::unique_ptr<AdminServer> server(new AdminServer(loop, std::move(*socket), port));
+  server->set_passwords(std::move(password), std::move(users));
   if (Status listening = server->listen(); !listening) {
     return std::unexpected(std::move(listening.error()));
   }
   return server;
 }
 
-AdminServer::AdminServer(uv_loop_t* loop, AdminSocket socket, std::string password, AdminPort& port)
-    : loop_(loop), socket_(std::move(socket)), password_(std::move(password)), commands_(port) {}
+AdminServer::AdminServer(uv_loop_t* loop, AdminSocket socket, AdminPort& port)
+    : loop_(loop), socket_(std::move(socket)), commands_(port) {}
 
 Status AdminServer::listen() {
   const bool is_unix = socket_.address().is_unix();
@@ -174,9 +174,10 @@ AdminServer::~AdminServer() {
   });
 }
 
-void AdminServer::set_password(std::string password) {
-  if (password.empty() && !address().is_unix()) return;
+void AdminServer::set_passwords(std::string password, std::vector<conf::AdminUser> users) {
+  if (password.empty() && users.empty() && !address().is_unix()) return;
   password_ = std::move(password);
+  users_ = std::move(users);
 }
 
 void AdminServer::on_connection() {
@@ -296,18 +297,23 @@ void AdminServer::run(Client& client, const std::vector<std::string>& words) {
 
 void AdminServer::log_in(Client& client, const std::vector<std::string>& words) {
   // "AUTH default PASSWORD" is what redis-cli sends with a user.
-  const bool is_well_formed = words.size() == 2 || (words.size() == 3 && words[1] == "default");
-  if (!is_well_formed) {
+  if (words.size() != 2 && words.size() != 3) {
     return answer(client, AdminReply::error("ERR AUTH takes the admin password: AUTH PASSWORD"));
   }
-  if (password_.empty()) {
+  const std::string name = words.size() == 3 && words[1] != "default" ? words[1] : "";
+  if (password_.empty() && users_.empty()) {
     return answer(client, AdminReply::error("ERR no admin password is set and none is needed "
                                             "here; go on without AUTH"));
   }
-  if (!is_same_secret(words.back(), password_)) {
-    return answer(client, AdminReply::error(std::string(kWrongPass)));
+  std::optional<std::string> user;
+  if (name.empty() && !password_.empty() && is_same_secret(words.back(), password_)) user = "";
+  for (const conf::AdminUser& known : users_) {
+    const bool is_meant = name.empty() || name == known.name;
+    if (is_meant && is_same_secret(words.back(), known.password)) user = known.name;
   }
+  if (!user) return answer(client, AdminReply::error(std::string(kWrongPass)));
   client.is_logged_in = true;
+  client.peer.user = *std::move(user);
   answer(client, AdminReply::simple("OK"));
 }
 

@@ -4,7 +4,8 @@
 //          at once; the loop has to be run on afterwards until it is empty.
 // Owns:    its listening socket (and the file of a Unix one) and its connections.
 // Rights:  who can open the Unix socket (mode 0600) may do everything. Over TCP a connection has to
-//          AUTH first, for all but PING, HEALTH and QUIT.
+//          AUTH first, for all but PING, HEALTH and QUIT; which of the passwords it gave says who it
+//          is.
 // Limits:  kClientsMax connections; when all places are taken, the oldest one that has not logged
 //          in makes room for a new one, and else the new one is turned away. Each holds at most one
 //          request of admin::kRequestBytesMax bytes and one answer, since a connection is not read
@@ -35,13 +36,14 @@ class AdminServer {
   static constexpr std::size_t kClientsMax = 64;
 
   [[nodiscard]] static slots::Result<std::unique_ptr<AdminServer>> open(
-      uv_loop_t* loop, const conf::Address& address, std::string password, AdminPort& port);
+      uv_loop_t* loop, const conf::Address& address, std::string password, AdminPort& port,
+      std::vector<conf::AdminUser> users = {});
   ~AdminServer();
   AdminServer(const AdminServer&) = delete;
   AdminServer& operator=(const AdminServer&) = delete;
 
-  // For connections that log in from now on. An empty one is ignored over TCP.
-  void set_password(std::string password);
+  // For connections that log in from now on. None at all is ignored over TCP.
+  void set_passwords(std::string password, std::vector<conf::AdminUser> users);
 
   // With the port that was bound when 0 was asked for.
   [[nodiscard]] const conf::Address& address() const { return socket_.address(); }
@@ -53,7 +55,7 @@ class AdminServer {
   struct Listener;
   struct PendingWrite;
 
-  AdminServer(uv_loop_t* loop, AdminSocket socket, std::string password, AdminPort& port);
+  AdminServer(uv_loop_t* loop, AdminSocket socket, AdminPort& port);
   slots::Status listen();
 
   void on_connection();
@@ -70,6 +72,7 @@ class AdminServer {
   uv_loop_t* loop_;
   AdminSocket socket_;
   std::string password_;
+  std::vector<conf::AdminUser> users_;
   AdminCommands commands_;
   Listener* listener_ = nullptr;         // Frees itself once libuv has closed it.
   std::map<ClientId, Client*> clients_;  // Oldest first; each frees itself likewise.

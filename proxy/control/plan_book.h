@@ -45,6 +45,7 @@ struct Act {
   std::string by;      // "system" or a name.
   std::string reason;  // May be empty.
   std::uint64_t now_ms = 0;
+  std::string credential = {};  // AdminPeer::credential(); empty: the system, of its own accord.
 };
 
 // What a proposal is made from, beside the request and the map.
@@ -66,6 +67,9 @@ struct Surroundings {
 [[nodiscard]] ChangeResult propose_reverse(const ClusterState& now, slots::PlanId plan,
                                            const Surroundings& around, const Act& act);
 
+// Conflict when this person may not approve the plan, since they have proposed it.
+[[nodiscard]] slots::Status check_approver(const ClusterState& now, slots::PlanId plan,
+                                           conf::Approval approval, const Act& act);
 [[nodiscard]] ChangeResult approve_plan(const ClusterState& now, slots::PlanId plan,
                                         const std::string& digest, const slots::NodePlaces& places,
                                         const Act& act);

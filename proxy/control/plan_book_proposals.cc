@@ -78,6 +78,7 @@ ChangeResult add_plan(const ClusterState& now, PlanRecord record, const Surround
   plan.reason = act.reason;
   plan.proposed_at_ms = act.now_ms;
   record.limit = plan.content.bytes_per_second;
+  record.proposed_credential = act.credential;
   record.forecast.weights_before = weights_before(now.map, plan.content);
   for (const slots::Move& move : plan.content.moves) {
     const auto load = around.expected.find(move.from);

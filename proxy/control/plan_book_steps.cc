@@ -20,6 +20,20 @@ using slots::PlanState;
 
 }  // namespace
 
+// Names prove nothing, credentials do. What the system proposed of its own accord needs one person.
+slots::Status check_approver(const ClusterState& now, PlanId id, conf::Approval approval,
+                             const Act& act) {
+  if (approval != conf::Approval::TwoPerson) return {};
+  const PlanRecord* plan = find(now, id);
+  if (plan == nullptr) return no_such(id);
+  if (plan->proposed_credential.empty() || plan->proposed_credential != act.credential) return {};
+  return conflict(
+      fmt::format("plan {} was proposed by {} too, and approval: two_person wants somebody else: "
+                  "approve it as another user at the admin socket, or over TCP with another "
+                  "password of listen.admin_users",
+                  id, act.credential));
+}
+
 ChangeResult approve_plan(const ClusterState& now, PlanId id, const std::string& digest,
                           const slots::NodePlaces& places, const Act& act) {
   PlanRecord* plan = nullptr;

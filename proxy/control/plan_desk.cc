@@ -143,7 +143,7 @@ void PlanDesk::run(const std::vector<std::string>& words, const AdminPeer& peer,
   asker.request = *std::move(request);
   asker.peer = peer.text();
   asker.act = {asker.request.by.empty() ? asker.peer : asker.request.by, asker.request.reason,
-               now_ms()};
+               now_ms(), peer.credential()};
   asker.done = std::move(done);
   answer(std::move(asker));
 }
@@ -240,6 +240,12 @@ void PlanDesk::change(const Asker& asker) {
 void PlanDesk::approve(Asker asker) {
   const slots::PlanId plan = asker.request.plan;
   // What is refused anyway needs no questions.
+  if (slots::Status may =
+          check_approver(port_.state(), plan, port_.plan_snapshot().config->approval, asker.act);
+      !may) {
+    audit("approval refused: proposed by the same person", plan, asker.act, asker.peer);
+    return asker.done(std::unexpected(std::move(may).error()));
+  }
   auto trial = approve_plan(port_.state(), plan, asker.request.digest,
                             places_of(port_.plan_snapshot()), asker.act);
   if (!trial || trial->refusal) {
@@ -315,15 +321,17 @@ void PlanDesk::check(slots::PlanId plan, std::function<void(const Checked&)> don
       });
 }
 
-std::string PlanDesk::propose_drift(const conf::Config& before) {
+std::string PlanDesk::propose_drift(const conf::Config& before, const AdminPeer& peer) {
   const AdminSnapshot snapshot = port_.plan_snapshot();
   if (!has_other_nodes(before, *snapshot.config)) return "";
   ProposeRequest request;
   request.goals = goals_of_drift(*snapshot.config, *snapshot.table->map);
   if (request.goals.empty()) return "";
-  const Act act{"system", "the configuration's nodes or weights changed", now_ms()};
-  const auto id = enter(
-      propose_plan(port_.state(), request, surroundings(slots::Measure::Slots), act), act, "");
+  const Act act{"system", "the configuration's nodes or weights changed", now_ms(),
+                peer.credential()};
+  const auto id =
+      enter(propose_plan(port_.state(), request, surroundings(slots::Measure::Slots), act), act,
+            peer.text());
   if (!id) {
     spdlog::warn("no plan is proposed for the changed configuration: {}", id.error().message);
     return "";

@@ -59,8 +59,8 @@ class PlanDesk {
   void run(const std::vector<std::string>& words, const AdminPeer& peer, Done done);
 
   // Proposes what a configuration with other nodes or weights than before wants; a line for people,
-  // empty when it wants nothing.
-  std::string propose_drift(const conf::Config& before);
+  // empty when it wants nothing. `peer`: who had it read.
+  std::string propose_drift(const conf::Config& before, const AdminPeer& peer);
 
   // Commits a step and enters it in the audit log. Errors: those of the step and of the commit; the
   // refusal of a step that has one.

@@ -16,6 +16,8 @@ namespace proxy::control {
 
 namespace {
 
+constexpr unsigned kVersionWithCredentials = 3;
+
 enum class EditKind : std::uint8_t { AssignSlots = 1, AddNode = 2, RemoveNode = 3, SetWeight = 4 };
 
 void put_slots(std::string& out, const slots::SlotSet& set) {
@@ -253,9 +255,10 @@ void put_plan(std::string& out, const PlanRecord& record) {
        {outcome.slots_committed, outcome.keys_copied, outcome.keys_recopied, outcome.payload_bytes,
         outcome.fences, outcome.pause_median_us, outcome.pause_max_us})
     put(out, figure);
+  put_text(out, record.proposed_credential);
 }
 
-PlanRecord take_plan(Decoder& decoder) {
+PlanRecord take_plan(Decoder& decoder, unsigned version) {
   PlanRecord record;
   slots::Plan& plan = record.plan;
   plan.content = take_content(decoder);
@@ -277,6 +280,8 @@ PlanRecord take_plan(Decoder& decoder) {
        {&outcome.slots_committed, &outcome.keys_copied, &outcome.keys_recopied,
         &outcome.payload_bytes, &outcome.fences, &outcome.pause_median_us, &outcome.pause_max_us})
     *figure = decoder.take<std::uint64_t>();
+  if (version < kVersionWithCredentials) return record;
+  record.proposed_credential = decoder.take_text();
   return record;
 }
 

@@ -12,6 +12,7 @@
 //            u32 weights · for each: text node, f64 weight
 //            u64 slots committed · u64 keys copied · u64 of them again · u64 payload bytes
 //            u64 fences · u64 median pause in us · u64 longest pause in us
+//            and from version 3 of the journal on: text credential of who proposed it
 //   edits    u32 count · for each: u8 kind and, 1: slots, text node; 2: text node, f64 weight;
 //            3: text node; 4: text node, f64 weight
 //   moves    u32 names · for each: text node; u32 moves · for each: u16 first slot, u16 last slot,
@@ -68,6 +69,7 @@ struct PlanRecord {
   bool is_aborting = false;  // Wanted by an operator; what it holds is still being let go.
   PlanForecast forecast;
   PlanOutcome outcome = {};
+  std::string proposed_credential = {};  // Act::credential of the proposal.
 };
 
 // Copies that a source still holds of slots that it gave away in one commit of a plan.
@@ -84,7 +86,7 @@ struct KeptSlots {
 };
 
 void put_plan(std::string& out, const PlanRecord& record);
-[[nodiscard]] PlanRecord take_plan(Decoder& decoder);
+[[nodiscard]] PlanRecord take_plan(Decoder& decoder, unsigned version);  // Of the journal.
 void put_kept(std::string& out, const KeptSlots& kept);
 [[nodiscard]] KeptSlots take_kept(Decoder& decoder);
 

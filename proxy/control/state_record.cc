@@ -21,7 +21,7 @@ constexpr std::string_view kMagic = "SPJ1";
 constexpr std::size_t kHeaderBytes = 16;
 constexpr char kMark = '\n';
 constexpr std::uint32_t kPayloadBytesMax = 16U << 20;
-constexpr std::uint8_t kVersion = 2;
+constexpr std::uint8_t kVersion = 3;
 constexpr std::uint8_t kVersionWithoutPlans = 1;
 constexpr std::uint8_t kKindState = 1;
 
@@ -159,11 +159,11 @@ Result<std::map<std::string, NodePlace>> take_places(Decoder& decoder) {
   return places;
 }
 
-slots::Status take_plans(Decoder& decoder, ClusterState& state) {
+slots::Status take_plans(Decoder& decoder, std::uint8_t version, ClusterState& state) {
   state.next_plan = decoder.take<std::uint64_t>();
   const auto plans = decoder.take<std::uint32_t>();
   for (std::uint32_t i = 0; i < plans; ++i) {
-    PlanRecord plan = take_plan(decoder);
+    PlanRecord plan = take_plan(decoder, version);
     const slots::PlanId id = plan.plan.content.id;
     const bool is_after = state.plans.empty() || state.plans.rbegin()->first < id;
     if (decoder.failed() || !is_after || id >= state.next_plan)
@@ -180,7 +180,7 @@ Result<ClusterState> decode_payload(std::string_view payload) {
   Decoder decoder(payload);
   const auto version = decoder.take<std::uint8_t>();
   const auto kind = decoder.take<std::uint8_t>();
-  if (!decoder.failed() && version != kVersion && version != kVersionWithoutPlans) {
+  if (!decoder.failed() && (version < kVersionWithoutPlans || version > kVersion)) {
     return corrupt(fmt::format(
         "it has format version {}, this program knows {}; was it written by a newer one?", version,
         kVersion));
@@ -201,7 +201,7 @@ Result<ClusterState> decode_payload(std::string_view payload) {
   ClusterState state{std::move(cluster), *std::move(map), *std::move(identities),
                      *std::move(places)};
   if (version != kVersionWithoutPlans) {
-    if (slots::Status taken = take_plans(decoder, state); !taken)
+    if (slots::Status taken = take_plans(decoder, version, state); !taken)
       return std::unexpected(std::move(taken).error());
   }
   if (!decoder.is_at_end()) return corrupt("it does not end where it should");

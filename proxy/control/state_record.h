@@ -4,7 +4,7 @@
 // whole state, so that the last one alone counts. Integers are little-endian.
 //
 //   header   magic "SPJ1" · u32 payload bytes · u32 CRC32C of those 8 bytes · u32 CRC32C of the
-//   payload payload  u8 version (2) · u8 kind (1: state) · body mark     one byte 0x0A
+//   payload payload  u8 version (3) · u8 kind (1: state) · body mark     one byte 0x0A
 //
 //   body     u64 epoch · text cluster
 //            u32 nodes · for each: text name, u64 weight (bits of the double)
@@ -16,7 +16,8 @@
 //            u32 kept · each as plan_record.h says
 //   text     u32 bytes · the bytes
 //
-// Version 1, which is read too, ends before the next plan's id.
+// Versions 1 and 2 are read too: the first ends before the next plan's id, plans of the second are
+// shorter.
 //
 // Why two checksums: a length that can't be trusted would make a damaged record look like the end
 // of the journal, and what follows it would be lost in silence. Why the mark: after a crash some

@@ -387,6 +387,18 @@ TEST_CASE("listeners do not collide") {
   contains(mistakes_in(with_nodes(
                "  - {name: a, address: 'h:1', endpoint: '0.0.0.0:6400', announce: 'x:1'}\n")),
            "nodes[0].endpoint: \"0.0.0.0:6400\" is taken by listen.forward");
+  contains(mistakes_in(with_listen("  admin_users: [ana]\n")), "should be NAME:PASSWORD");
+  contains(mistakes_in(with_listen("  admin_users: [ana:x, ana:y]\n")),
+           "listen.admin_users: \"ana\" is there twice");
+  contains(mistakes_in(with_listen("  admin_password: x\n  admin_users: [ana:y, eva:x]\n")),
+           "the password of \"eva\" is that of listen.admin_password too");
+  contains(mistakes_in("approval: two_person\n" +
+                       with_listen("  admin: 127.0.0.1:6499\n  admin_password: x\n")),
+           "approval: two_person needs two passwords at a TCP admin port");
+  CHECK(mistakes_in("approval: two_person\n" +
+                    with_listen("  admin: 127.0.0.1:6499\n  admin_users: [ana:x, eva:y]\n"))
+            .empty());
+  contains(mistakes_in("approval: three_person\n" + with_listen("")), "one_person");
   contains(mistakes_in(with_listen("  admin: 127.0.0.1:6400\n  admin_password: p\n")),
            "listen.admin: \"127.0.0.1:6400\" is taken by listen.forward");
 }

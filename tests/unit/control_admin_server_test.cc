@@ -47,7 +47,8 @@ class FakePort final : public AdminPort {
   }
 
   AdminSnapshot snapshot() override { return snapshot_; }
-  void reload(std::function<void(slots::Result<std::vector<std::string>>)> done) override {
+  void reload(const AdminPeer& /*peer*/,
+              std::function<void(slots::Result<std::vector<std::string>>)> done) override {
     reloads.push_back(std::move(done));
   }
   void count_strays(bool list,
@@ -60,11 +61,13 @@ class FakePort final : public AdminPort {
             std::function<void(slots::Result<std::string>)> done) override {
     plan_words = words;
     plan_peer = peer.text();
+    plan_peers.push_back(peer);
     done(R"({"id":1})");
   }
 
   std::vector<std::string> plan_words;
   std::string plan_peer;
+  std::vector<AdminPeer> plan_peers;
   std::vector<std::function<void(slots::Result<std::vector<std::string>>)>> reloads;
   std::vector<std::function<void(slots::Result<std::vector<NodeStrayCount>>)>> counts;
   bool is_list = false;
@@ -286,11 +289,29 @@ TEST_CASE("one connection's AUTH is not another's") {
 
 TEST_CASE("a changed password holds for those who log in later; over TCP it is never empty") {
   Fixture f("old");
-  f.server->set_password("new");
-  f.server->set_password("");
+  f.server->set_passwords("new", {});
+  f.server->set_passwords("", {});
   AdminPeerSocket peer(f.loop, f.address);
   CHECK(peer.ask("AUTH old\r\n").starts_with("-WRONGPASS "));
   CHECK(peer.ask("AUTH new\r\n") == "+OK\r\n");
+}
+
+TEST_CASE("the password that was given says who it is") {
+  Fixture f("s3cret");
+  f.server->set_passwords("s3cret", {{"ana", "secret of ana"}, {"eva", "e"}});
+  const auto peer_after = [&](const std::string& login) {
+    AdminPeerSocket peer(f.loop, f.address);
+    CHECK(peer.ask(login + "\r\n") == "+OK\r\n");
+    (void)peer.ask("PLAN LIST\r\n");
+    REQUIRE_FALSE(f.port.plan_peers.empty());
+    return f.port.plan_peers.back().credential();
+  };
+  CHECK(peer_after("AUTH s3cret") == "the admin password");
+  CHECK(peer_after("AUTH \"secret of ana\"") == "admin user ana");
+  CHECK(peer_after("AUTH eva e") == "admin user eva");
+  AdminPeerSocket peer(f.loop, f.address);
+  CHECK(peer.ask("AUTH ana e\r\n").starts_with("-WRONGPASS "));
+  CHECK(peer.ask("AUTH default e\r\n") == "+OK\r\n");
 }
 
 TEST_CASE("a TCP address without a password is refused") {

@@ -316,3 +316,24 @@ TEST_CASE("old plans that ended are forgotten, and too many that wait are refuse
     CHECK(change.error().code == Errc::LimitExceeded);
   }
 }
+
+TEST_CASE("two persons are told apart by their credentials, never by their names") {
+  Act proposer = ana();
+  proposer.credential = "uid 1000";
+  ProposeRequest request;
+  request.goals = {slots::MoveGoal{set_of("0-99"), "b"}};
+  const ClusterState state = state_of(propose_plan(halves(), request, around(), proposer));
+  Act approver = proposer;
+  approver.by = "eva";
+  const auto one = conf::Approval::OnePerson;
+  const auto two = conf::Approval::TwoPerson;
+  CHECK(check_approver(state, 1, one, approver).has_value());
+  const auto refused = check_approver(state, 1, two, approver);
+  REQUIRE_FALSE(refused.has_value());
+  has(refused.error().message, "was proposed by uid 1000 too");
+  has(refused.error().message, "listen.admin_users");
+  approver.credential = "uid 0";
+  CHECK(check_approver(state, 1, two, approver).has_value());
+  // Of the system's own accord: any person will do.
+  CHECK(check_approver(with_move(), 1, two, approver).has_value());
+}

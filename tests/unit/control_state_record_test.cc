@@ -34,6 +34,7 @@ void add_plans(ClusterState& state) {
   plan.plan.started_at_ms = 1'790'000'060'000;
   plan.limit = 5'000'000;
   plan.forecast = {101, 100, 1.5, 1.25, {{"a", {12.5, 100}}}, {{"a", 1}}};
+  plan.proposed_credential = "uid 1000";
   plan.outcome = {64, 1000, 10, 100'000, 1, 1500, 2500};
   state.plans[3] = plan;
   plan.plan.content = {};
@@ -119,7 +120,7 @@ TEST_CASE("the format is fixed") {
                            {{"n", {"h:1", "", ""}}}};
   const std::string record = proxy::control::encode_record(state);
   const std::string payload =
-      std::string("\x02\x01", 2) + std::string("\x02\0\0\0\0\0\0\0", 8) +
+      std::string("\x03\x01", 2) + std::string("\x02\0\0\0\0\0\0\0", 8) +
       std::string("\x01\0\0\0c", 5) + std::string("\x01\0\0\0", 4) + std::string("\x01\0\0\0n", 5) +
       std::string("\0\0\0\0\0\0\xf0\x3f", 8) + std::string("\x01\0\0\0", 4) +
       std::string("\0\0\xff\x3f\0\0", 6) + std::string("\x01\0\0\0", 4) +
@@ -159,14 +160,32 @@ TEST_CASE("a record from before there were plans is read") {
   CHECK(contents->state->plans.empty());
 }
 
+TEST_CASE("a record whose plans are those of version 2 is read") {
+  ClusterState state = scattered_state();
+  proxy::control::PlanRecord plan;
+  plan.plan.content.id = 1;
+  plan.plan.content.purpose = "add d";
+  state.plans[1] = plan;
+  state.next_plan = 2;
+  const std::string record = proxy::control::encode_record(state);
+  // What version 3 added to the last plan stands before the number of kept slots and the mark.
+  constexpr std::size_t kAdded = 4;
+  const std::size_t at = record.size() - 1 - 4 - kAdded;
+  const std::string shorter = record.substr(0, at) + record.substr(at + kAdded);
+  const auto contents = proxy::control::read_journal(with_version(shorter, 2, 0));
+  REQUIRE_MESSAGE(contents.has_value(), contents.error().message);
+  CHECK(contents->state->plans.at(1).plan.content.purpose == "add d");
+  CHECK(contents->state->plans.at(1).proposed_credential.empty());
+}
+
 TEST_CASE("a record of a newer format is said to be one") {
   slots::SlotMap::Owners owners{};
   const ClusterState state{"c", slots::SlotMap::create({{"n", 1}}, owners, 2).value(), {}};
   const auto contents =
-      proxy::control::read_journal(with_version(proxy::control::encode_record(state), 3, 0));
+      proxy::control::read_journal(with_version(proxy::control::encode_record(state), 4, 0));
   REQUIRE_FALSE(contents.has_value());
   CHECK(contents.error().message ==
-        "record 1 at byte 0 can't be used: it has format version 3, this program knows 2; was it "
+        "record 1 at byte 0 can't be used: it has format version 4, this program knows 3; was it "
         "written by a newer one?");
 }
 
