@@ -10,6 +10,8 @@
 
 #include "admin/api.h"
 #include "admin/config_export.h"
+#include "admin/heat_api.h"
+#include "admin/heat_render.h"
 #include "admin/plan_commands.h"
 #include "admin/simulate.h"
 #include "admin/text.h"
@@ -45,6 +47,8 @@ struct Options {
   SessionOptions session;
   bool is_command = false;
   bool is_list = false;
+  bool is_heat = false;
+  std::uint64_t top = 10;
   Words words;
   std::string config_file;
 };
@@ -147,11 +151,25 @@ void register_report(CLI::App& app, const char* name, const char* verb, const ch
   });
 }
 
+void register_slots(CLI::App& app, Options& options, const Session& session, int& exit_code) {
+  CLI::App* slots = add(app, "slots", "The slots of each node, or what they do");
+  CLI::Option* heat = slots->add_flag("--heat", options.is_heat, "The slots with most traffic");
+  slots->add_option("--top", options.top, "So many of each; 10 when not given")
+      ->type_name("N")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{slots::kSlotCount}).description(""))
+      ->needs(heat);
+  slots->callback([&] {
+    const Words request{"SLOTS", "HEAT", std::to_string(options.top)};
+    exit_code = static_cast<int>(options.is_heat ? session.show<HeatReport>(request)
+                                                 : session.show<SlotsReport>({"SLOTS"}));
+  });
+}
+
 void register_commands(CLI::App& app, Options& options, const Session& session, int& exit_code) {
   register_report<StatusReport>(app, "status", "STATUS", "The cluster at a glance", session,
                                 exit_code);
   register_report<NodesReport>(app, "nodes", "NODES", "The nodes in detail", session, exit_code);
-  register_report<SlotsReport>(app, "slots", "SLOTS", "The slots of each node", session, exit_code);
+  register_slots(app, options, session, exit_code);
 
   CLI::App* explain = add(app, "explain", "Slot and owner of keys, or the way of a command");
   explain->add_flag("--command", options.is_command, "The words are a command and its arguments");

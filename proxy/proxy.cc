@@ -317,6 +317,7 @@ void Proxy::tick() {
   ops_per_second_ =
       static_cast<double>(requests - requests_before_) * 1000.0 / static_cast<double>(kTickMs);
   requests_before_ = requests;
+  heat_.tick();
   rebalancer_->tick();
   give_memory_back();
 }
@@ -405,6 +406,8 @@ control::AdminSnapshot Proxy::snapshot() {
   snapshot.is_draining = is_draining_;
   return snapshot;
 }
+
+control::HeatFacts Proxy::heat() { return {heat_.rates()}; }
 
 void Proxy::plan(const std::vector<std::string>& words, const control::AdminPeer& peer,
                  std::function<void(slots::Result<std::string>)> done) {

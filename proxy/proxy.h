@@ -22,6 +22,7 @@
 #include "proxy/control/admin_port.h"
 #include "proxy/control/admin_server.h"
 #include "proxy/control/health_watcher.h"
+#include "proxy/heat_keeper.h"
 #include "proxy/net/mailbox.h"
 #include "proxy/rebalancer.h"
 #include "proxy/session/script_cache.h"
@@ -75,6 +76,7 @@ class Proxy final : private control::AdminPort {
       std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done) override;
   void count_strays(bool sample_only, std::size_t names_max,
                     std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done);
+  control::HeatFacts heat() override;
   void plan(const std::vector<std::string>& words, const control::AdminPeer& peer,
             std::function<void(slots::Result<std::string>)> done) override;
   [[nodiscard]] std::uint64_t sum_of(Counter WorkerStats::* counter) const;
@@ -96,6 +98,7 @@ class Proxy final : private control::AdminPort {
   session::SessionCounts counts_;
   std::vector<std::vector<WorkerListener>> listeners_;  // Per worker, until they are started.
   Worker::WorkersByIndex workers_;
+  HeatKeeper heat_{workers_};
   bool workers_started_ = false;
   std::set<std::string> open_endpoints_;  // "inv-bcn 127.0.0.1:6401".
   std::function<void()> on_ready_;

@@ -65,6 +65,7 @@ class Worker final : public session::OtherWorkers {
   void discard();
 
   [[nodiscard]] const WorkerStats& stats() const { return core_.stats; }
+  [[nodiscard]] const SlotTraffic& traffic() const { return *core_.traffic; }
 
  private:
   void run();

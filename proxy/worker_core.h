@@ -6,17 +6,18 @@
 
 #include <uv.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "proxy/backend/ticket.h"
+#include "proxy/counter.h"
 #include "proxy/net/byte_chain.h"
 #include "proxy/net/socket.h"
 #include "proxy/resp/request_parser.h"
 #include "proxy/routing_table.h"
+#include "proxy/slot_traffic.h"
 
 namespace proxy {
 
@@ -26,17 +27,6 @@ class Backends;
 namespace session {
 class ScriptCache;
 }
-
-// One writer, any reader: no lock prefix, no torn read.
-class Counter {
- public:
-  void add(std::uint64_t count = 1) { value_.store(get() + count, std::memory_order_relaxed); }
-  void subtract(std::uint64_t count) { value_.store(get() - count, std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<std::uint64_t> value_{0};
-};
 
 struct WorkerStats {
   Counter clients;              // Sessions now.
@@ -96,6 +86,7 @@ struct WorkerCore {
   std::vector<std::unique_ptr<net::Socket>>
       graveyard;  // Closed before libuv knew them; freed at the turn's end.
   WorkerStats stats;
+  std::unique_ptr<SlotTraffic> traffic = std::make_unique<SlotTraffic>();
 
   [[nodiscard]] std::uint64_t now_ms() const { return uv_now(loop); }
 };

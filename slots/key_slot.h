@@ -10,6 +10,8 @@
 
 namespace slots {
 
+inline constexpr SlotId kNoSlot = kSlotCount;  // Of what has no key.
+
 // The part of the key that is hashed: what lies between the first '{' and the next '}' when that is
 // not empty, else the whole key.
 [[nodiscard]] std::string_view hashed_part(std::string_view key);

@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "admin/api.h"
+#include "conf/units.h"
 #include "proxy/control/admin_explain.h"
 #include "proxy/control/admin_reports.h"
+#include "proxy/control/heat_reports.h"
 
 namespace proxy::control {
 
@@ -52,6 +54,21 @@ std::optional<std::string> report_of(std::string_view verb, AdminPort& port) {
   return std::nullopt;
 }
 
+// The word at this place as a number from 1 to `most`; `otherwise` when there is none.
+slots::Result<std::uint64_t> number_at(const AdminCommands::Words& words, std::size_t place,
+                                       std::uint64_t most, std::uint64_t otherwise) {
+  if (words.size() <= place) return otherwise;
+  return conf::parse_count(words[place], 1, most);
+}
+
+AdminReply slot_heat(AdminPort& port, const AdminCommands::Words& words) {
+  constexpr std::uint64_t kSlotsTold = 10;
+  const auto count = number_at(words, 2, slots::kSlotCount, kSlotsTold);
+  if (verb_of(words[1]) != "HEAT" || words.size() > 3 || !count) return usage("SLOTS");
+  return AdminReply::body(
+      to_json(heat_report(*port.snapshot().table, port.heat(), static_cast<std::size_t>(*count))));
+}
+
 AdminReply explain(const AdminSnapshot& snapshot, const AdminCommands::Words& words) {
   const bool is_command = words.size() > 1 && verb_of(words[1]) == "--COMMAND";
   if (words.size() < (is_command ? 3 : 2)) return usage("EXPLAIN");
@@ -74,6 +91,7 @@ void AdminCommands::run(const Words& words, const AdminPeer& peer, Done done) {
   if (verb == "EXPLAIN") return done(explain(port_.snapshot(), words));
   if (verb == "STRAYS") return count_strays(words, std::move(done));
   if (verb == "PLAN") return plan(words, peer, std::move(done));
+  if (verb == "SLOTS" && words.size() > 1) return done(slot_heat(port_, words));
   if (words.size() > 1 && (verb == "PING" || verb == "RELOAD")) return done(usage(verb));
   if (verb == "PING") return done(AdminReply::simple("PONG"));
   if (verb == "RELOAD") return reload(peer, std::move(done));

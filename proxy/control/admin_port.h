@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "conf/config.h"
+#include "proxy/control/heat_reports.h"
 #include "proxy/control/node_watch.h"
 #include "proxy/control/stray_counter.h"
 #include "proxy/routing_table.h"
@@ -98,6 +99,8 @@ class AdminPort {
   // Called only when no other count is under way.
   virtual void count_strays(
       bool list, std::function<void(slots::Result<std::vector<NodeStrayCount>>)> done) = 0;
+
+  [[nodiscard]] virtual HeatFacts heat() = 0;
 
   // PLAN and the words behind it; the answer is a report of admin/plan_api.h as JSON.
   virtual void plan(const std::vector<std::string>& words, const AdminPeer& peer,

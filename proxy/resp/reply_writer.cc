@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "slots/key_slot.h"
+
 namespace proxy::resp {
 
 void ReplyWriter::header(char type, std::int64_t number) {
@@ -69,18 +71,20 @@ std::string node_reply(std::string_view node, std::string_view address, std::str
                        slots::SlotId slot) {
   std::string out;
   ReplyWriter writer(out, false);
+  const bool has_slot = slot != slots::kNoSlot;
+  std::string where = fmt::format("node {} ({})", node, address);
   if (reason.find(kLoadingReason.substr(3)) != std::string_view::npos) {
-    writer.error(
-        fmt::format("LOADING Redis is loading the dataset in memory (node {} ({}), slot {})", node,
-                    address, slot));
+    if (has_slot) where += fmt::format(", slot {}", slot);
+    writer.error(fmt::format("LOADING Redis is loading the dataset in memory ({})", where));
   } else if (reason == kBusyReason) {
+    if (has_slot) where += fmt::format(", slot {}", slot);
     writer.error(fmt::format(
         "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN "
-        "NOSAVE. (node {} ({}), slot {})",
-        node, address, slot));
+        "NOSAVE. ({})",
+        where));
   } else {
-    writer.error(fmt::format("CLUSTERDOWN node {} ({}) can't serve slot {}: {}", node, address,
-                             slot, reason));
+    const std::string what = has_slot ? fmt::format("slot {}", slot) : "the command";
+    writer.error(fmt::format("CLUSTERDOWN {} can't serve {}: {}", where, what, reason));
   }
   return out;
 }

@@ -62,7 +62,7 @@ inline constexpr std::string_view kNotInteger = "ERR value is not an integer or 
 inline constexpr std::string_view kLoadingReason = "is loading its data set";
 // Nor is one that is busy with a script: clients know BUSY, and what they can do then.
 inline constexpr std::string_view kBusyReason = "is busy running a script";
-// Whole error replies, '-' and CRLF included.
+// Whole error replies, '-' and CRLF included. The slot may be kNoSlot.
 std::string node_reply(std::string_view node, std::string_view address, std::string_view reason,
                        slots::SlotId slot);
 std::string outcome_unknown(std::string_view node, std::string_view address, std::string_view why);

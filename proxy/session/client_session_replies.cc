@@ -132,6 +132,7 @@ void ClientSession::on_reply(backend::Ticket* ticket, const char* bytes, std::si
     end_large(ticket);
   if (ticket->retiring) [[unlikely]]
     count_retiring(-1);
+  core_.traffic->add(ticket->slot, ticket->request_bytes + ticket->reply_bytes);
   uncount_in_flight(ticket->request_bytes, ticket->reply_bytes);
   if (ticket == head_) [[likely]] {
     if (ticket->stored_bytes() > 0) [[unlikely]]

@@ -49,7 +49,7 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
                                             ? static_cast<std::uint64_t>(frame.bulk_length) + 2
                                             : 0);
   consumed = frame.position + skipper.take(bytes + frame.position, size - frame.position);
-  stream_ = std::make_unique<RequestStream>(skipper, connection);
+  stream_ = std::make_unique<RequestStream>(skipper, connection, slot);
   if (connection != nullptr) {
     backend::Ticket* ticket = push_ticket();
     ticket->owner = this;
@@ -93,7 +93,10 @@ void ClientSession::refuse_stream() {
 std::size_t ClientSession::feed_stream(const char* bytes, std::size_t size) {
   if (stream_->skipper.is_done()) return 0;
   std::size_t used = stream_->skipper.take(bytes, size);
-  if (stream_->connection != nullptr) stream_->connection->append_now(bytes, used);
+  if (stream_->connection != nullptr) {
+    stream_->connection->append_now(bytes, used);
+    core_.traffic->add_bytes(stream_->slot, used);
+  }
   if (stream_->skipper.failed()) {
     refuse_stream();
     return size;

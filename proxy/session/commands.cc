@@ -250,7 +250,7 @@ void forward_by_keys(ClientSession& session, const Request& request) {
   if (positions.empty()) {
     if (!may_go_anywhere(*request.spec)) return refuse_server_administration(session, request);
     slots::NodeIndex node = any_node(session);
-    if (node != slots::kNoNode) session.forward(node, 0, request.bytes);
+    if (node != slots::kNoNode) session.forward(node, slots::kNoSlot, request.bytes);
     return;
   }
   slots::SlotId slot = slots::slot_of_key(request.args[positions[0]]);

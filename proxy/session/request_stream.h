@@ -40,12 +40,13 @@ class FrameSkipper {
 };
 
 struct RequestStream {
-  RequestStream(FrameSkipper frame, backend::BackendConnection* to)
-      : skipper(frame), connection(to) {}
+  RequestStream(FrameSkipper frame, backend::BackendConnection* to, slots::SlotId of)
+      : skipper(frame), connection(to), slot(of) {}
 
   FrameSkipper skipper;
   backend::BackendConnection*
       connection;  // Null: lost or answered early; the rest of the request is dropped.
+  slots::SlotId slot;
   bool answered = false;
 };
 

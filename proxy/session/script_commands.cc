@@ -53,7 +53,7 @@ std::optional<Target> find_target(ClientSession& session, const Request& request
   if (keys.empty()) {
     slots::NodeIndex node = any_node(session);
     if (node == slots::kNoNode) return std::nullopt;
-    return Target{node, 0, false};
+    return Target{node, slots::kNoSlot, false};
   }
   slots::SlotId slot = slots::slot_of_key(keys.front());
   for (std::string_view key : keys) {
@@ -94,6 +94,7 @@ class EvalshaGather final : public Gather {
     std::string_view reply = fragments().back().reply;
     if (reply.starts_with("-NOSCRIPT ") && !is_repaired_ && repair()) return false;
     if (is_repaired_) session().release(Hold::Answer);
+    session().core().traffic->add(target_.slot, bytes_.size() + reply.size());
     out = reply;
     return true;
   }
@@ -281,7 +282,7 @@ class FunctionStatsGather final : public BusyNodesGather {
 
 void forward_anywhere(ClientSession& session, const Request& request) {
   slots::NodeIndex node = any_node(session);
-  if (node != slots::kNoNode) session.forward(node, 0, request.bytes);
+  if (node != slots::kNoNode) session.forward(node, slots::kNoSlot, request.bytes);
 }
 
 }  // namespace

@@ -265,7 +265,7 @@ void acl_getuser(ClientSession& session, const Request& request) {
 
 void command_command(ClientSession& session, const Request& request) {
   slots::NodeIndex node = any_node(session);
-  if (node != slots::kNoNode) session.forward(node, 0, request.bytes);
+  if (node != slots::kNoNode) session.forward(node, slots::kNoSlot, request.bytes);
 }
 
 void command_config(ClientSession& session, const Request& request) {

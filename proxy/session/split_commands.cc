@@ -22,6 +22,7 @@ constexpr std::size_t kNoFragment = static_cast<std::size_t>(-1);
 // Which keys go where. Scratch of the thread: valid until the next plan().
 struct SplitPlan {
   std::vector<std::size_t> fragment_of;  // Per key.
+  std::vector<slots::SlotId> slot_of;    // Per key.
   std::vector<slots::NodeIndex> nodes;   // Per fragment.
   std::vector<slots::SlotId> slots;  // Per fragment: the slot of its first key, for error texts.
   std::vector<std::size_t> counts;   // Keys per fragment.
@@ -33,6 +34,7 @@ struct SplitPlan {
 bool plan(ClientSession& session, const Request& request, std::size_t stride, SplitPlan& plan) {
   const slots::SlotMap& map = *session.table().map;
   plan.fragment_of.clear();
+  plan.slot_of.clear();
   plan.nodes.clear();
   plan.slots.clear();
   plan.counts.clear();
@@ -57,6 +59,7 @@ bool plan(ClientSession& session, const Request& request, std::size_t stride, Sp
     }
     ++plan.counts[fragment];
     plan.fragment_of.push_back(fragment);
+    plan.slot_of.push_back(slot);
   }
   return true;
 }
@@ -66,8 +69,9 @@ SplitPlan& thread_plan() {
   return plan;
 }
 
-void send_fragments(Gather& gather, const Request& request, std::size_t stride,
-                    const SplitPlan& plan) {
+// Each key counts as an operation of its slot.
+void send_fragments(Gather& gather, SlotTraffic& traffic, const Request& request,
+                    std::size_t stride, const SplitPlan& plan) {
   thread_local std::vector<std::string> bytes;
   if (bytes.size() < plan.nodes.size()) bytes.resize(plan.nodes.size());
   for (std::size_t f = 0; f < plan.nodes.size(); ++f) {
@@ -77,8 +81,10 @@ void send_fragments(Gather& gather, const Request& request, std::size_t stride,
   }
   for (std::size_t k = 0; k < plan.fragment_of.size(); ++k) {
     std::string& to = bytes[plan.fragment_of[k]];
+    const std::size_t before = to.size();
     for (std::size_t i = 0; i < stride; ++i)
       resp::append_bulk(to, request.args[1 + k * stride + i]);
+    traffic.add(plan.slot_of[k], to.size() - before);
   }
   for (std::size_t f = 0; f < plan.nodes.size(); ++f)
     gather.send(plan.nodes[f], plan.slots[f], bytes[f]);
@@ -99,13 +105,15 @@ bool handled_whole(ClientSession& session, const Request& request, const SplitPl
   }
   if (plan.nodes.size() > 1) return false;
   session.forward(plan.nodes[0], plan.slots[0], request.bytes);
+  for (std::size_t k = 1; k < plan.slot_of.size() && !plan.one_slot; ++k)
+    session.core().traffic->add(plan.slot_of[k], 0);
   return true;
 }
 
 class MgetGather final : public Gather {
  public:
   MgetGather(ClientSession& session, const SplitPlan& plan)
-      : Gather(session), fragment_of_(plan.fragment_of) {}
+      : Gather(session), fragment_of_(plan.fragment_of), slot_of_(plan.slot_of) {}
 
  private:
   bool finish(std::string& out) override {
@@ -128,18 +136,20 @@ class MgetGather final : public Gather {
     }
     out.reserve(bytes);
     resp::append_array_header(out, fragment_of_.size());
-    for (std::size_t fragment : fragment_of_) {
-      std::string_view value = cursors[fragment].read_raw();
+    for (std::size_t k = 0; k < fragment_of_.size(); ++k) {
+      std::string_view value = cursors[fragment_of_[k]].read_raw();
       if (value.empty()) {
         out = "-ERR a node answered MGET with another number of values than asked for\r\n";
         return true;
       }
       out.append(value);
+      session().core().traffic->add_bytes(slot_of_[k], value.size());
     }
     return true;
   }
 
   std::vector<std::size_t> fragment_of_;
+  std::vector<slots::SlotId> slot_of_;
 };
 
 class AllOkGather final : public Gather {
@@ -185,7 +195,7 @@ class SumGather final : public Gather {
 void command_mget(ClientSession& session, const Request& request) {
   SplitPlan& split = thread_plan();
   if (!plan(session, request, 1, split) || handled_whole(session, request, split)) return;
-  send_fragments(*new MgetGather(session, split), request, 1, split);
+  send_fragments(*new MgetGather(session, split), *session.core().traffic, request, 1, split);
 }
 
 void command_mset(ClientSession& session, const Request& request) {
@@ -193,13 +203,13 @@ void command_mset(ClientSession& session, const Request& request) {
     return session.reply_error("ERR wrong number of arguments for 'mset' command");
   SplitPlan& split = thread_plan();
   if (!plan(session, request, 2, split) || handled_whole(session, request, split)) return;
-  send_fragments(*new AllOkGather(session), request, 2, split);
+  send_fragments(*new AllOkGather(session), *session.core().traffic, request, 2, split);
 }
 
 void command_sum_over_keys(ClientSession& session, const Request& request) {
   SplitPlan& split = thread_plan();
   if (!plan(session, request, 1, split) || handled_whole(session, request, split)) return;
-  send_fragments(*new SumGather(session), request, 1, split);
+  send_fragments(*new SumGather(session), *session.core().traffic, request, 1, split);
 }
 
 }  // namespace proxy::session

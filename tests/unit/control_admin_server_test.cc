@@ -57,6 +57,8 @@ class FakePort final : public AdminPort {
     counts.push_back(std::move(done));
   }
 
+  HeatFacts heat() override { return {}; }
+
   void plan(const std::vector<std::string>& words, const AdminPeer& peer,
             std::function<void(slots::Result<std::string>)> done) override {
     plan_words = words;
@@ -469,12 +471,13 @@ TEST_CASE("verbs that take no arguments say so") {
   Fixture f;
   f.start();
   AdminPeerSocket peer(f.loop, f.address);
-  for (const char* verb :
-       {"STATUS", "NODES", "SLOTS", "PING", "RELOAD", "HEALTH", "CONFIG", "HELP"}) {
+  for (const char* verb : {"STATUS", "NODES", "PING", "RELOAD", "HEALTH", "CONFIG", "HELP"}) {
     CAPTURE(verb);
     CHECK(has(peer.ask(std::string(verb) + " x\r\n"), "takes no arguments"));
   }
   CHECK(has(peer.ask("STRAYS everything\r\n"), "[LIST]"));
+  CHECK(has(peer.ask("SLOTS everything\r\n"), "[HEAT [N]]"));
+  CHECK(has(peer.ask("SLOTS HEAT none\r\n"), "[HEAT [N]]"));
   CHECK(has(peer.ask("EXPLAIN\r\n"), "KEY..."));
   CHECK(has(peer.ask("EXPLAIN --command\r\n"), "KEY..."));
   CHECK(f.port.reloads.empty());
@@ -488,6 +491,13 @@ TEST_CASE("PLAN hands its words on, with who is connected") {
   CHECK(f.port.plan_words == std::vector<std::string>{"plan", "show", "1"});
   CHECK(f.port.plan_peer ==
         "uid " + std::to_string(::getuid()) + ", pid " + std::to_string(::getpid()));
+}
+
+TEST_CASE("SLOTS HEAT answers what slots do") {
+  Fixture f;
+  f.start();
+  AdminPeerSocket peer(f.loop, f.address);
+  CHECK(has(peer.ask("slots heat 3\r\n"), R"("by_operations":[])"));
 }
 
 TEST_CASE("HELP names every verb") {

@@ -1,0 +1,68 @@
+#include "admin/heat_render.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <vector>
+
+#include "admin/table.h"
+#include "admin/text.h"
+
+namespace admin {
+
+namespace {
+
+std::string bytes_per_second(double bytes) {
+  return byte_size(static_cast<std::uint64_t>(std::llround(bytes))) + "/s";
+}
+
+std::string share_of(double part, double whole) {
+  return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
+}
+
+std::string render_nodes(const HeatReport& report, RenderStyle style) {
+  Table table({{"NODE"},
+               {"OPS/S", Align::Right},
+               {"", Align::Right},
+               {"BYTES/S", Align::Right},
+               {"OPS/S OVER 1m", Align::Right}});
+  double operations = 0;
+  for (const NodeHeat& node : report.nodes) operations += node.operations;
+  for (const NodeHeat& node : report.nodes) {
+    table.add({node.node, short_number(node.operations), share_of(node.operations, operations),
+               bytes_per_second(node.bytes), short_number(node.operations_minute)});
+  }
+  return table.text(style.is_coloured);
+}
+
+std::string render_slots(const std::string& title, const std::vector<SlotHeat>& slots,
+                         RenderStyle style) {
+  Table table({{"  SLOT", Align::Right},
+               {"NODE"},
+               {"OPS/S", Align::Right},
+               {"BYTES/S", Align::Right},
+               {"OPS/S OVER 1m", Align::Right}});
+  for (const SlotHeat& slot : slots) {
+    table.add({std::to_string(slot.slot), slot.node, short_number(slot.operations),
+               bytes_per_second(slot.bytes), short_number(slot.operations_minute)});
+  }
+  return title + "\n" + table.text(style.is_coloured);
+}
+
+}  // namespace
+
+std::string render(const HeatReport& report, RenderStyle style) {
+  std::string text =
+      fmt::format("cluster {}   epoch {}   means over the last 10 to 20 s, through this proxy\n",
+                  report.cluster, report.epoch) +
+      render_nodes(report, style);
+  if (report.by_operations.empty()) {
+    text += "no slot has had any requests lately\n";
+  } else {
+    text += render_slots("hottest slots by operations", report.by_operations, style) +
+            render_slots("hottest slots by bytes", report.by_bytes, style);
+  }
+  return text;
+}
+
+}  // namespace admin

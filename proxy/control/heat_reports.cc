@@ -1,0 +1,60 @@
+#include "proxy/control/heat_reports.h"
+
+#include <vector>
+
+namespace proxy::control {
+
+namespace {
+
+using Over = slots::SlotRates::Over;
+
+std::vector<admin::SlotHeat> lines_of(const std::vector<slots::SlotId>& slots,
+                                      const RoutingTable& table, const HeatFacts& facts) {
+  std::vector<admin::SlotHeat> lines;
+  for (const slots::SlotId slot : slots) {
+    admin::SlotHeat& line = lines.emplace_back();
+    line.slot = slot;
+    line.node = table.nodes[table.map->owner(slot)].name;
+    const slots::SlotRate now = facts.rates.of(slot, Over::TenSeconds);
+    const slots::SlotRate minute = facts.rates.of(slot, Over::Minute);
+    line.operations = now.operations;
+    line.bytes = now.bytes;
+    line.operations_minute = minute.operations;
+    line.bytes_minute = minute.bytes;
+  }
+  return lines;
+}
+
+std::vector<admin::NodeHeat> nodes_of(const RoutingTable& table, const HeatFacts& facts) {
+  std::vector<admin::NodeHeat> nodes(table.nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i].node = table.nodes[i].name;
+  for (std::size_t slot = 0; slot < slots::kSlotCount; ++slot) {
+    const auto id = static_cast<slots::SlotId>(slot);
+    admin::NodeHeat& node = nodes[table.map->owner(id)];
+    const slots::SlotRate now = facts.rates.of(id, Over::TenSeconds);
+    const slots::SlotRate minute = facts.rates.of(id, Over::Minute);
+    node.operations += now.operations;
+    node.bytes += now.bytes;
+    node.operations_minute += minute.operations;
+    node.bytes_minute += minute.bytes;
+  }
+  return nodes;
+}
+
+}  // namespace
+
+admin::HeatReport heat_report(const RoutingTable& table, const HeatFacts& facts,
+                              std::size_t count) {
+  admin::HeatReport report;
+  report.cluster = table.cluster;
+  report.epoch = table.map->epoch();
+  report.nodes = nodes_of(table, facts);
+  const auto hottest = [&](double slots::SlotRate::* measure) {
+    return lines_of(facts.rates.hottest(measure, Over::TenSeconds, count), table, facts);
+  };
+  report.by_operations = hottest(&slots::SlotRate::operations);
+  report.by_bytes = hottest(&slots::SlotRate::bytes);
+  return report;
+}
+
+}  // namespace proxy::control

@@ -1,0 +1,20 @@
+// Reports about what slots do, as the admin port answers them. Pure.
+#pragma once
+
+#include <cstddef>
+
+#include "admin/heat_api.h"
+#include "proxy/routing_table.h"
+#include "slots/slot_heat.h"
+
+namespace proxy::control {
+
+// What is known of slots and nodes.
+struct HeatFacts {
+  slots::SlotRates rates = {};
+};
+
+[[nodiscard]] admin::HeatReport heat_report(const RoutingTable& table, const HeatFacts& facts,
+                                            std::size_t count);
+
+}  // namespace proxy::control

@@ -1,0 +1,83 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tests/support/worker_rig.h"
+
+using namespace tests;
+
+namespace {
+
+std::optional<std::string> answer(const Command& command) {
+  const bool is_ours = command.front() == "GET" && command[1].starts_with("__slotproxy:");
+  if (is_ours) return std::nullopt;
+  if (command.front() == "MGET") {
+    std::string reply = "*" + std::to_string(command.size() - 1) + "\r\n";
+    for (std::size_t i = 1; i < command.size(); ++i) reply += "$5\r\nvalue\r\n";
+    return reply;
+  }
+  const bool is_known =
+      command.front() == "GET" || command.front() == "SET" || command.front() == "EVAL";
+  return is_known ? std::optional<std::string>("$5\r\nvalue\r\n") : std::nullopt;
+}
+
+constexpr std::size_t kReplyBytes = 11;
+
+struct Rig {
+  Rig() {
+    rig.install({{"a", "0-8191"}, {"b", "8192-16383"}});
+    rig.node("a").on_command = rig.node("b").on_command = answer;
+  }
+  slots::SlotTotals traffic() {
+    slots::SlotTotals totals(slots::kSlotCount);
+    rig.worker().traffic().add_to(totals);
+    return totals;
+  }
+
+  TestLoop loop;
+  WorkerRig rig{loop};
+};
+
+}  // namespace
+
+TEST_CASE("each answered request counts for its slot, with the bytes of both ways") {
+  Rig r;
+  auto client = r.rig.client();
+  client->ask({"GET", "k"});
+  client->ask({"GET", "k"});
+  const slots::SlotTotal total = r.traffic()[slots::slot_of_key("k")];
+  CHECK(total.operations == 2);
+  CHECK(total.bytes == 2 * (request_of({"GET", "k"}).size() + kReplyBytes));
+}
+
+TEST_CASE("what names no key counts for no slot") {
+  Rig r;
+  auto client = r.rig.client();
+  client->ask({"EVAL", "return 1", "0"});
+  client->ask({"PING"});
+  CHECK(std::ranges::all_of(r.traffic(),
+                            [](const slots::SlotTotal& total) { return total.operations == 0; }));
+}
+
+TEST_CASE("of a streamed request all bytes count") {
+  Rig r;
+  r.rig.limits.stream_request = 1000;
+  r.rig.install({{"a", "0-8191"}, {"b", "8192-16383"}});
+  auto client = r.rig.client();
+  const std::string value(200'000, 'x');
+  client->ask({"SET", "k", value});
+  const slots::SlotTotal total = r.traffic()[slots::slot_of_key("k")];
+  CHECK(total.operations == 1);
+  CHECK(total.bytes == request_of({"SET", "k", value}).size() + kReplyBytes);
+}
+
+TEST_CASE("of a request with keys on several nodes each slot has its part") {
+  Rig r;
+  auto client = r.rig.client();
+  client->ask({"MGET", "k", "a"});
+  const slots::SlotTotals totals = r.traffic();
+  for (const slots::SlotId slot : {slots::SlotId{7629}, slots::SlotId{15495}}) {
+    CHECK(totals[slot].operations == 1);
+    CHECK(totals[slot].bytes == std::string_view("$1\r\nk\r\n").size() + kReplyBytes);
+  }
+}
