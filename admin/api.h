@@ -37,7 +37,7 @@ inline constexpr std::array<VerbHelp, 13> kVerbs{{
     {"PING", "", "a sign of life"},
     {"STATUS", "", "the cluster, its nodes, workers and totals"},
     {"NODES", "", "the nodes in detail"},
-    {"SLOTS", "[HEAT [N]]", "the slots of each node; HEAT: the slots with most traffic"},
+    {"SLOTS", "[HEAT [N]]", "the slots of each node; HEAT: the hottest and the largest slots"},
     {"EXPLAIN", "KEY... | --command COMMAND ARG...", "slot and owner of keys, or a command's way"},
     {"STRAYS", "[LIST]", "count, or list, keys on nodes that do not own their slots"},
     {"PLAN", "PROPOSE --GOAL... | LIST | SHOW N | APPROVE N --digest D | HELP | ...",

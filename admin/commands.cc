@@ -153,7 +153,8 @@ void register_report(CLI::App& app, const char* name, const char* verb, const ch
 
 void register_slots(CLI::App& app, Options& options, const Session& session, int& exit_code) {
   CLI::App* slots = add(app, "slots", "The slots of each node, or what they do");
-  CLI::Option* heat = slots->add_flag("--heat", options.is_heat, "The slots with most traffic");
+  CLI::Option* heat =
+      slots->add_flag("--heat", options.is_heat, "The slots with most traffic, and the largest");
   slots->add_option("--top", options.top, "So many of each; 10 when not given")
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{slots::kSlotCount}).description(""))

@@ -1,11 +1,12 @@
 // The admin protocol's part about what slots do: the report of SLOTS HEAT. See api.h for how words
 // and reports travel.
 //
-// SLOTS HEAT [N]               the N (10) slots with most traffic: HeatReport
+// SLOTS HEAT [N]               the N (10) slots with most traffic, and the largest: HeatReport
 // Shared by daemon and CLI, and header-only for that reason.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct SlotHeat {
   double bytes = 0;  // Of requests and replies.
   double operations_minute = 0;
   double bytes_minute = 0;
+  // When keys were counted last; absent when this node's never were.
+  std::optional<std::uint64_t> keys = {};
+  std::optional<std::uint64_t> stored_bytes = {};
 
   friend bool operator==(const SlotHeat&, const SlotHeat&) = default;
 
@@ -32,6 +36,8 @@ struct SlotHeat {
     field("bytes", self.bytes);
     field("operations_minute", self.operations_minute);
     field("bytes_minute", self.bytes_minute);
+    field("keys", self.keys);
+    field("stored_bytes", self.stored_bytes);
   }
 };
 
@@ -60,6 +66,9 @@ struct HeatReport {
   std::vector<NodeHeat> nodes = {};
   std::vector<SlotHeat> by_operations = {};  // The hottest first; none without traffic.
   std::vector<SlotHeat> by_bytes = {};
+  std::vector<SlotHeat> by_keys = {};  // The largest first; empty while keys were not counted.
+  std::optional<std::uint64_t> counted_seconds_ago = {};
+  bool is_count_exact = false;  // False: estimated from a part of the keys.
 
   friend bool operator==(const HeatReport&, const HeatReport&) = default;
 
@@ -70,6 +79,9 @@ struct HeatReport {
     field("nodes", self.nodes);
     field("by_operations", self.by_operations);
     field("by_bytes", self.by_bytes);
+    field("by_keys", self.by_keys);
+    field("counted_seconds_ago", self.counted_seconds_ago);
+    field("count_exact", self.is_count_exact);
   }
 };
 

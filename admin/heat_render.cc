@@ -41,10 +41,14 @@ std::string render_slots(const std::string& title, const std::vector<SlotHeat>& 
                {"NODE"},
                {"OPS/S", Align::Right},
                {"BYTES/S", Align::Right},
-               {"OPS/S OVER 1m", Align::Right}});
+               {"OPS/S OVER 1m", Align::Right},
+               {"KEYS", Align::Right},
+               {"STORED", Align::Right}});
   for (const SlotHeat& slot : slots) {
     table.add({std::to_string(slot.slot), slot.node, short_number(slot.operations),
-               bytes_per_second(slot.bytes), short_number(slot.operations_minute)});
+               bytes_per_second(slot.bytes), short_number(slot.operations_minute),
+               slot.keys ? short_number(static_cast<double>(*slot.keys)) : "-",
+               slot.stored_bytes ? byte_size(*slot.stored_bytes) : "-"});
   }
   return title + "\n" + table.text(style.is_coloured);
 }
@@ -62,7 +66,16 @@ std::string render(const HeatReport& report, RenderStyle style) {
     text += render_slots("hottest slots by operations", report.by_operations, style) +
             render_slots("hottest slots by bytes", report.by_bytes, style);
   }
-  return text;
+  if (!report.counted_seconds_ago) {
+    return text +
+           "keys were not counted yet: a plan that needs them does so "
+           "(slotctl plan propose --balance keys)\n";
+  }
+  return text +
+         render_slots(fmt::format("largest slots by keys, {} {} ago",
+                                  report.is_count_exact ? "counted" : "estimated from a part",
+                                  duration(*report.counted_seconds_ago)),
+                      report.by_keys, style);
 }
 
 }  // namespace admin

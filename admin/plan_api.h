@@ -217,6 +217,9 @@ struct PlanReport {
   std::vector<PlanTarget> targets = {};
   std::vector<PlanCheck> checks = {};
   std::optional<PlanProgress> progress = {};  // Once it has started.
+  // What keys and bytes are: "counted", "estimated" from a part of the keys, or the "averages" of
+  // the nodes; empty when nothing is known.
+  std::string forecast_basis = {};
 
   friend bool operator==(const PlanReport&, const PlanReport&) = default;
 
@@ -245,6 +248,7 @@ struct PlanReport {
     field("spread_after", self.spread_after);
     field("keys", self.keys);
     field("bytes", self.bytes);
+    field("forecast_basis", self.forecast_basis);
     field("seconds_at_limit", self.seconds_at_limit);
     field("sample", self.sample);
     field("targets", self.targets);

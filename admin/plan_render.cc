@@ -140,7 +140,12 @@ std::string render_forecast(const PlanReport& report) {
   text += fmt::format("spread (largest over fair share)   {:.2f} → {:.2f}\n", report.spread_before,
                       report.spread_after);
   if (report.keys || report.bytes) {
-    text += fmt::format("about {} keys, {}", estimate(report.keys), size_or_dash(report.bytes));
+    const bool is_counted = report.forecast_basis == "counted";
+    text += fmt::format("{}{} keys, {}", is_counted ? "" : "about ", estimate(report.keys),
+                        size_or_dash(report.bytes));
+    if (is_counted) text += " (counted)";
+    if (report.forecast_basis == "estimated") text += " (estimated from a part of the keys)";
+    if (report.forecast_basis == "averages") text += " (by the averages of the nodes)";
     if (report.seconds_at_limit && report.bytes_per_second > 0) {
       text += fmt::format("; at {} about {} of copying", rate(report.bytes_per_second),
                           duration(*report.seconds_at_limit));

@@ -228,6 +228,10 @@ void Proxy::make_rebalancer() {
   host.open_endpoint = [this](const conf::NodeConfig& node) { return open_endpoint(node); };
   host.flushes = [this] { return sum_of(&WorkerStats::flushes); };
   host.lost_flushes = [this] { return sum_of(&WorkerStats::lost_flushes); };
+  host.heat = [this]() -> HeatKeeper& { return heat_; };
+  host.count_slots = [this](conf::Milliseconds patience, Rebalancer::CountDone done) {
+    count_slots(patience, std::move(done));
+  };
   host.on_vouched = [this](const std::string& node) { on_health(node, health_->status(node)); };
   rebalancer_ =
       std::make_unique<Rebalancer>(&loop_, cluster_, workers_.size(), std::move(host),
@@ -388,6 +392,32 @@ void Proxy::count_strays(
                                               sample_only, names_max, std::move(ended));
 }
 
+// --- what slots hold
+
+// Whoever asks while a count is under way gets what that one finds.
+void Proxy::count_slots(conf::Milliseconds patience, Rebalancer::CountDone done) {
+  census_askers_.push_back(std::move(done));
+  if (slot_count_ != nullptr) return;
+  std::vector<double> bytes_per_key;
+  for (const NodeRoute& node : cluster_.table()->nodes) {
+    const control::NodeFacts facts = health_->status(node.name).facts;
+    bytes_per_key.push_back(
+        facts.keys == 0 ? 0 : static_cast<double>(facts.dataset) / static_cast<double>(facts.keys));
+  }
+  auto ended = [this](std::shared_ptr<const slots::SlotCensus> census) {
+    // Not from inside the count's own call.
+    mailbox_.post([this, census = std::move(census)] {
+      slot_count_.reset();
+      census_ = census;
+      census_taken_at_ = std::chrono::steady_clock::now();
+      for (const auto& each : std::exchange(census_askers_, {})) each(census);
+    });
+  };
+  slot_count_ = std::make_unique<SlotCount>(&loop_, cluster_.table(),
+                                            connection_prefix(config()) + incarnation_,
+                                            std::move(bytes_per_key), patience, std::move(ended));
+}
+
 // --- admin
 
 control::AdminSnapshot Proxy::snapshot() {
@@ -407,7 +437,10 @@ control::AdminSnapshot Proxy::snapshot() {
   return snapshot;
 }
 
-control::HeatFacts Proxy::heat() { return {heat_.rates()}; }
+control::HeatFacts Proxy::heat() {
+  const auto age = std::chrono::steady_clock::now() - census_taken_at_;
+  return {heat_.rates(), census_, std::chrono::duration_cast<std::chrono::seconds>(age)};
+}
 
 void Proxy::plan(const std::vector<std::string>& words, const control::AdminPeer& peer,
                  std::function<void(slots::Result<std::string>)> done) {
@@ -481,6 +514,7 @@ void Proxy::end() {
   }
   drain_timer_.reset();
   stray_count_.reset();
+  slot_count_.reset();
   rebalancer_.reset();
   health_.reset();
   admin_.reset();

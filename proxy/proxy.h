@@ -26,6 +26,7 @@
 #include "proxy/net/mailbox.h"
 #include "proxy/rebalancer.h"
 #include "proxy/session/script_cache.h"
+#include "proxy/slot_count.h"
 #include "proxy/stray_count.h"
 #include "proxy/worker.h"
 
@@ -77,6 +78,7 @@ class Proxy final : private control::AdminPort {
   void count_strays(bool sample_only, std::size_t names_max,
                     std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done);
   control::HeatFacts heat() override;
+  void count_slots(conf::Milliseconds patience, Rebalancer::CountDone done);
   void plan(const std::vector<std::string>& words, const control::AdminPeer& peer,
             std::function<void(slots::Result<std::string>)> done) override;
   [[nodiscard]] std::uint64_t sum_of(Counter WorkerStats::* counter) const;
@@ -92,6 +94,10 @@ class Proxy final : private control::AdminPort {
   std::unique_ptr<control::HealthWatcher> health_;
   std::unique_ptr<control::AdminServer> admin_;
   std::unique_ptr<StrayCount> stray_count_;
+  std::unique_ptr<SlotCount> slot_count_;
+  std::vector<Rebalancer::CountDone> census_askers_;
+  std::shared_ptr<const slots::SlotCensus> census_;  // The last; null: there was none yet.
+  std::chrono::steady_clock::time_point census_taken_at_;
   std::unique_ptr<Rebalancer> rebalancer_;
   std::vector<std::shared_ptr<const std::string>> learned_from_;
   session::ScriptCache scripts_;

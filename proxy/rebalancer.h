@@ -25,6 +25,7 @@
 #include "proxy/control/node_watch.h"
 #include "proxy/control/plan_desk.h"
 #include "proxy/fence_keeper.h"
+#include "proxy/heat_keeper.h"
 #include "proxy/mover/mover.h"
 #include "proxy/mover_desk.h"
 #include "proxy/net/loop_timer.h"
@@ -35,6 +36,8 @@ namespace proxy {
 
 class Rebalancer final : private control::PlanPort, private FencePort {
  public:
+  using CountDone = std::function<void(std::shared_ptr<const slots::SlotCensus>)>;
+
   // What it needs of the proxy, beside the cluster.
   struct Host {
     std::function<control::AdminSnapshot()> snapshot;
@@ -51,6 +54,9 @@ class Rebalancer final : private control::PlanPort, private FencePort {
     std::function<std::uint64_t()> lost_flushes;
     // What workers may send to this node has changed.
     std::function<void(const std::string& node)> on_vouched;
+    // What slots do, and what they hold.
+    std::function<HeatKeeper&()> heat;
+    std::function<void(conf::Milliseconds patience, CountDone done)> count_slots;
   };
   struct Names {
     std::string prefix;       // "slotproxy:<cluster>:", of all connections to nodes.
@@ -90,6 +96,12 @@ class Rebalancer final : private control::PlanPort, private FencePort {
   std::optional<admin::PlanProgress> progress(slots::PlanId plan) override;
   void publish(std::shared_ptr<const Fence> fence) override;
   void set_deadline(std::optional<conf::Milliseconds> from_now) override;
+  void count_slots(conf::Milliseconds patience, CountDone done) override {
+    host_.count_slots(patience, std::move(done));
+  }
+  slots::SlotLoads operations() override {
+    return host_.heat().rates().operations(slots::SlotRates::Over::Minute);
+  }
 
   void advance_soon();
   void advance();

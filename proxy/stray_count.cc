@@ -1,5 +1,7 @@
 #include "proxy/stray_count.h"
 
+#include <utility>
+
 namespace proxy {
 
 StrayCount::StrayCount(uv_loop_t* loop, std::shared_ptr<const RoutingTable> table,
@@ -7,45 +9,33 @@ StrayCount::StrayCount(uv_loop_t* loop, std::shared_ptr<const RoutingTable> tabl
                        std::function<void(std::vector<control::NodeStrayCount>)> done)
     : loop_(loop),
       table_(std::move(table)),
-      client_name_(client_name),
       sample_only_(sample_only),
       names_max_(names_max),
       done_(std::move(done)),
+      connections_(
+          loop, table_, client_name,
+          [this](std::size_t index, control::NodeClient& client) { begin(index, client); },
+          [this](std::size_t index, const slots::Error& error) {
+            end(index, std::unexpected(error));
+          }),
       nodes_(table_->nodes.size()),
       waiting_(nodes_.size()) {
-  for (std::size_t i = 0; i < nodes_.size(); ++i) start(i);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) nodes_[i].count.node = table_->nodes[i].name;
 }
 
-void StrayCount::start(std::size_t index) {
-  const NodeRoute& route = table_->nodes[index];
-  conf::Milliseconds timeout = table_->timeouts.node_silent;
+void StrayCount::begin(std::size_t index, control::NodeClient& client) {
   Node& node = nodes_[index];
-  node.count.node = route.name;
-  node.client = std::make_unique<control::NodeClient>(loop_);
-  node.client->on_lost(
-      [this, index](const slots::Error& error) { end(index, std::unexpected(error)); });
-  node.client->connect(
-      route.address, table_->timeouts.connect, [this, index, timeout](slots::Status connected) {
-        if (!connected) return end(index, std::unexpected(connected.error()));
-        const NodeRoute& to = table_->nodes[index];
-        nodes_[index].client->log_in(
-            to.username, to.password, client_name_, timeout,
-            [this, index, timeout](slots::Status in) {
-              if (!in) return end(index, std::unexpected(in.error()));
-              Node& ready = nodes_[index];
-              ready.counter = std::make_unique<control::StrayCounter>(
-                  loop_, *ready.client, table_->map->slots_of(static_cast<slots::NodeIndex>(index)),
-                  timeout);
-              auto done = [this, index](slots::Result<control::StrayReport> report) {
-                end(index, std::move(report));
-              };
-              if (sample_only_) {
-                ready.counter->sample(done);
-              } else {
-                ready.counter->count(names_max_, done);
-              }
-            });
-      });
+  node.counter = std::make_unique<control::StrayCounter>(
+      loop_, client, table_->map->slots_of(static_cast<slots::NodeIndex>(index)),
+      table_->timeouts.node_silent);
+  auto done = [this, index](slots::Result<control::StrayReport> report) {
+    end(index, std::move(report));
+  };
+  if (sample_only_) {
+    node.counter->sample(done);
+  } else {
+    node.counter->count(names_max_, done);
+  }
 }
 
 void StrayCount::end(std::size_t index, slots::Result<control::StrayReport> report) {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "proxy/control/admin_port.h"
-#include "proxy/control/node_client.h"
 #include "proxy/control/stray_counter.h"
+#include "proxy/each_node.h"
 #include "proxy/routing_table.h"
 
 namespace proxy {
@@ -27,21 +27,20 @@ class StrayCount {
 
  private:
   struct Node {
-    std::unique_ptr<control::NodeClient> client;
     std::unique_ptr<control::StrayCounter> counter;
     control::NodeStrayCount count;
     bool has_ended = false;
   };
 
-  void start(std::size_t index);
+  void begin(std::size_t index, control::NodeClient& client);
   void end(std::size_t index, slots::Result<control::StrayReport> report);
 
   uv_loop_t* loop_;
   std::shared_ptr<const RoutingTable> table_;
-  std::string client_name_;
   bool sample_only_;
   std::size_t names_max_;
   std::function<void(std::vector<control::NodeStrayCount>)> done_;
+  EachNode connections_;
   std::vector<Node> nodes_;
   std::size_t waiting_ = 0;
 };

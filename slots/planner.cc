@@ -6,10 +6,10 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <numeric>
 #include <set>
 
 #include "slots/placement/shares.h"
+#include "slots/spread.h"
 
 namespace slots {
 namespace {
@@ -195,26 +195,9 @@ std::vector<double> sums_by_node(const SlotMap::Owners& owners, const SlotLoads&
   return sums;
 }
 
-// The load of each node when every share follows its weight.
-std::vector<double> fair_shares(const std::vector<double>& weights, const SlotLoads& loads) {
-  const double load = std::accumulate(loads.begin(), loads.end(), 0.0);
-  const double largest = std::ranges::max(weights);
-  double sum = 0;  // In units of the largest weight: the sum of huge weights would overflow.
-  for (const double weight : weights) sum += weight / largest;
-  std::vector<double> shares;
-  for (const double weight : weights) shares.push_back(load * (weight / largest / sum));
-  return shares;
-}
-
 double spread(const SlotMap::Owners& owners, const SlotLoads& loads,
               const std::vector<double>& weights) {
-  const std::vector<double> sums = sums_by_node(owners, loads, weights.size());
-  const std::vector<double> shares = fair_shares(weights, loads);
-  double largest = 1;
-  for (std::size_t node = 0; node < weights.size(); ++node) {
-    if (shares[node] > 0) largest = std::max(largest, sums[node] / shares[node]);
-  }
-  return largest;
+  return spread_of(sums_by_node(owners, loads, weights.size()), weights);
 }
 
 // Whether every node owns its exact share of slots, rounded up or down.
@@ -222,7 +205,7 @@ bool is_balanced(const SlotMap::Owners& owners, const std::vector<double>& weigh
   SlotLoads ones;
   ones.fill(1);
   const std::vector<double> counts = sums_by_node(owners, ones, weights.size());
-  const std::vector<double> shares = fair_shares(weights, ones);
+  const std::vector<double> shares = fair_shares(weights, kSlotCount);
   for (std::size_t node = 0; node < weights.size(); ++node) {
     if (std::abs(counts[node] - shares[node]) >= 1) return false;
   }

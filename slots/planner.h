@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "slots/leveling.h"
+#include "slots/measure.h"
 #include "slots/plan.h"
 #include "slots/result.h"
 #include "slots/slot_map.h"
 
 namespace slots {
-
-enum class Measure : std::uint8_t { Slots, Keys, Bytes, Operations };
 
 struct BalanceGoal {  // Every node's share follows its weight.
   Measure measure = Measure::Slots;

@@ -1,5 +1,6 @@
 #include "proxy/control/heat_reports.h"
 
+#include <cmath>
 #include <vector>
 
 namespace proxy::control {
@@ -21,6 +22,9 @@ std::vector<admin::SlotHeat> lines_of(const std::vector<slots::SlotId>& slots,
     line.bytes = now.bytes;
     line.operations_minute = minute.operations;
     line.bytes_minute = minute.bytes;
+    if (facts.census == nullptr || !facts.census->counted.contains(slot)) continue;
+    line.keys = static_cast<std::uint64_t>(std::llround(facts.census->keys[slot]));
+    line.stored_bytes = static_cast<std::uint64_t>(std::llround(facts.census->bytes[slot]));
   }
   return lines;
 }
@@ -54,6 +58,10 @@ admin::HeatReport heat_report(const RoutingTable& table, const HeatFacts& facts,
   };
   report.by_operations = hottest(&slots::SlotRate::operations);
   report.by_bytes = hottest(&slots::SlotRate::bytes);
+  if (facts.census == nullptr) return report;
+  report.by_keys = lines_of(facts.census->largest(count), table, facts);
+  report.counted_seconds_ago = static_cast<std::uint64_t>(facts.census_age.count());
+  report.is_count_exact = facts.census->is_exact;
   return report;
 }
 

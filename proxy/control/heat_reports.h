@@ -1,10 +1,13 @@
 // Reports about what slots do, as the admin port answers them. Pure.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <memory>
 
 #include "admin/heat_api.h"
 #include "proxy/routing_table.h"
+#include "slots/slot_census.h"
 #include "slots/slot_heat.h"
 
 namespace proxy::control {
@@ -12,6 +15,8 @@ namespace proxy::control {
 // What is known of slots and nodes.
 struct HeatFacts {
   slots::SlotRates rates = {};
+  std::shared_ptr<const slots::SlotCensus> census = {};  // Null: keys were never counted.
+  std::chrono::seconds census_age{0};
 };
 
 [[nodiscard]] admin::HeatReport heat_report(const RoutingTable& table, const HeatFacts& facts,

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "slots/plan.h"
 #include "slots/planner.h"
 #include "slots/result.h"
+#include "slots/slot_census.h"
 
 namespace proxy::control {
 
@@ -52,7 +54,8 @@ struct Act {
 struct Surroundings {
   slots::NodePlaces places;  // Of all nodes that the map or the configuration has.
   slots::SlotLoads loads{};  // In the measure of the request's goals.
-  std::map<std::string, SlotLoad> expected = {};  // By node.
+  std::map<std::string, SlotLoad> expected = {};         // By node.
+  std::shared_ptr<const slots::SlotCensus> census = {};  // Null: keys were not counted.
   conf::Rebalance defaults;
 };
 

@@ -7,6 +7,7 @@
 
 #include "proxy/control/plan_book_parts.h"
 #include "slots/placement/shares.h"
+#include "slots/spread.h"
 
 namespace proxy::control {
 
@@ -42,17 +43,30 @@ slots::NodePlaces places_of(const slots::PlanContent& content, const slots::Node
   return places;
 }
 
-// Largest over fair share.
 double spread_of(const slots::SlotMap& map) {
   const slots::Counts counts = slots::count_slots(map.owners(), map.nodes().size());
-  double weights = 0;
-  for (const slots::Node& node : map.nodes()) weights += node.weight;
-  double largest = 1;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    const double fair = map.nodes()[i].weight / weights * slots::kSlotCount;
-    if (fair > 0) largest = std::max(largest, static_cast<double>(counts[i]) / fair);
+  std::vector<double> weights;
+  for (const slots::Node& node : map.nodes()) weights.push_back(node.weight);
+  return slots::spread_of({counts.begin(), counts.end()}, weights);
+}
+
+// What the census found of the moves; nothing of those with slots that it did not reach.
+void take_census(PlanForecast& forecast, const slots::PlanContent& content,
+                 const slots::SlotCensus& census) {
+  for (const slots::Move& move : content.moves) {
+    MoveLoad load;
+    bool is_counted = true;
+    for (std::size_t slot = move.slots.first; slot <= move.slots.last; ++slot) {
+      is_counted = is_counted && census.counted.contains(static_cast<slots::SlotId>(slot));
+      load.keys += census.keys[slot];
+      load.bytes += census.bytes[slot];
+    }
+    if (is_counted) forecast.moves[move.slots.first] = load;
   }
-  return largest;
+  const bool is_all = forecast.moves.size() == content.moves.size();
+  forecast.basis = is_all && census.is_exact ? ForecastBasis::Counted
+                   : forecast.moves.empty()  ? ForecastBasis::NodeAverages
+                                             : ForecastBasis::Estimated;
 }
 
 std::map<std::string, double> weights_before(const slots::SlotMap& map,
@@ -84,6 +98,7 @@ ChangeResult add_plan(const ClusterState& now, PlanRecord record, const Surround
     const auto load = around.expected.find(move.from);
     if (load != around.expected.end()) record.forecast.loads.insert(*load);
   }
+  if (around.census != nullptr) take_census(record.forecast, plan.content, *around.census);
   std::size_t bytes = bytes_of(record);
   for (const auto& [id, other] : now.plans) {
     if (!slots::is_ended(other.plan.state)) bytes += bytes_of(other);

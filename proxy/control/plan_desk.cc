@@ -14,6 +14,9 @@ namespace proxy::control {
 namespace {
 
 constexpr std::chrono::seconds kChecksAge{2};
+// For the forecast alone, and where the moves themselves depend on what is counted.
+constexpr conf::Milliseconds kCountPatience{2000};
+constexpr conf::Milliseconds kBalanceCountPatience{10'000};
 
 std::uint64_t now_ms() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -37,23 +40,6 @@ std::map<std::string, NodeFacts> facts_of(const AdminSnapshot& snapshot) {
       facts[snapshot.table->nodes[i].name] = snapshot.nodes[i].facts;
   }
   return facts;
-}
-
-// What a slot of a node weighs, all of them alike.
-double load_of(const NodeFacts& facts, slots::Measure measure, std::size_t slots) {
-  if (slots == 0) return 0;
-  const auto share = static_cast<double>(slots);
-  switch (measure) {
-    case slots::Measure::Slots:
-      return 1;
-    case slots::Measure::Keys:
-      return static_cast<double>(facts.keys) / share;
-    case slots::Measure::Bytes:
-      return static_cast<double>(facts.dataset) / share;
-    case slots::Measure::Operations:
-      return static_cast<double>(facts.ops_per_second) / share;
-  }
-  return 1;
 }
 
 const conf::NodeConfig* find_node(const conf::Config& config, const std::string& name) {
@@ -157,7 +143,7 @@ void PlanDesk::answer(Asker asker) {
     return asker.done(to_json(
         admin::HistoryReport{audit_.history(plan == 0 ? std::nullopt : std::optional(plan))}));
   }
-  if (verb == "PROPOSE") return propose(asker);
+  if (verb == "PROPOSE") return propose(std::move(asker));
   const auto known = port_.state().plans.find(plan);
   if (known == port_.state().plans.end()) {
     return asker.done(slots::fail(slots::Errc::NotFound,
@@ -166,16 +152,28 @@ void PlanDesk::answer(Asker asker) {
   if (verb == "SHOW") return show(plan, std::move(asker.done));
   if (verb == "DIFF") return asker.done(to_json(plan_diff(port_.state(), known->second)));
   if (verb == "APPROVE") return approve(std::move(asker));
-  change(asker);
+  if (verb != "RETRY" && verb != "REVERT") return change(asker);
+  count(slots::Measure::Slots,
+        [this, asker = std::move(asker)](const Census& census) { change(asker, census); });
 }
 
-void PlanDesk::propose(const Asker& asker) {
-  const ProposeRequest& request = asker.request.propose;
-  const auto id = enter(
-      propose_plan(port_.state(), request, surroundings(measure_of(request.goals)), asker.act),
-      asker.act, asker.peer);
-  if (!id) return asker.done(std::unexpected(id.error()));
-  tell_proposal(*id, asker.done);
+void PlanDesk::count(slots::Measure measure, std::function<void(const Census&)> done) {
+  const bool decides = measure == slots::Measure::Keys || measure == slots::Measure::Bytes;
+  port_.count_slots(decides ? kBalanceCountPatience : kCountPatience,
+                    [life = life_, done = std::move(done)](const Census& census) {
+                      if (*life) done(census);
+                    });
+}
+
+void PlanDesk::propose(Asker asker) {
+  const slots::Measure measure = measure_of(asker.request.propose.goals);
+  count(measure, [this, asker = std::move(asker), measure](const Census& census) {
+    const auto id = enter(propose_plan(port_.state(), asker.request.propose,
+                                       surroundings(measure, census), asker.act),
+                          asker.act, asker.peer);
+    if (!id) return asker.done(std::unexpected(id.error()));
+    tell_proposal(*id, asker.done);
+  });
 }
 
 void PlanDesk::tell_proposal(slots::PlanId plan, const Done& done) {
@@ -218,7 +216,7 @@ void PlanDesk::refine_forecast(slots::PlanId plan, const Checked& checked) {
 }
 
 // The steps that need no questions to the nodes.
-void PlanDesk::change(const Asker& asker) {
+void PlanDesk::change(const Asker& asker, const Census& census) {
   const std::string& verb = asker.request.verb;
   const slots::PlanId plan = asker.request.plan;
   const ClusterState& now = port_.state();
@@ -229,9 +227,10 @@ void PlanDesk::change(const Asker& asker) {
   if (verb == "RESUME") change = resume_plan(now, plan, act);
   if (verb == "ABORT") change = abort_plan(now, plan, act);
   if (verb == "THROTTLE") change = throttle_plan(now, plan, asker.request.rate, act);
-  if (verb == "RETRY") change = propose_rest(now, plan, surroundings(slots::Measure::Slots), act);
+  if (verb == "RETRY")
+    change = propose_rest(now, plan, surroundings(slots::Measure::Slots, census), act);
   if (verb == "REVERT")
-    change = propose_reverse(now, plan, surroundings(slots::Measure::Slots), act);
+    change = propose_reverse(now, plan, surroundings(slots::Measure::Slots, census), act);
   const auto id = enter(std::move(change), act, asker.peer);
   if (!id) return asker.done(std::unexpected(id.error()));
   show(*id, asker.done);
@@ -365,23 +364,34 @@ void PlanDesk::audit(const std::string& what, slots::PlanId plan, const Act& act
   if (!written) spdlog::error("{}", written.error().message);
 }
 
-Surroundings PlanDesk::surroundings(slots::Measure measure) {
+Surroundings PlanDesk::surroundings(slots::Measure measure, const Census& census) {
   const AdminSnapshot snapshot = port_.plan_snapshot();
   const slots::SlotMap& map = *snapshot.table->map;
   Surroundings around;
   around.places = places_of(snapshot);
   around.defaults = snapshot.config->rebalance;
-  std::vector<double> loads(map.nodes().size(), measure == slots::Measure::Slots ? 1.0 : 0.0);
+  around.census = census;
   const std::map<std::string, NodeFacts> facts = facts_of(snapshot);
-  for (std::size_t i = 0; i < loads.size(); ++i) {
+  for (std::size_t i = 0; i < map.nodes().size(); ++i) {
     const auto known = facts.find(map.nodes()[i].name);
     if (known == facts.end()) continue;
     const std::size_t owned = map.slots_of(static_cast<slots::NodeIndex>(i)).size();
-    loads[i] = load_of(known->second, measure, owned);
     around.expected[known->first] = expected_load(known->second, owned);
   }
-  for (std::size_t slot = 0; slot < slots::kSlotCount; ++slot)
-    around.loads[slot] = loads[map.owner(static_cast<slots::SlotId>(slot))];
+  if (measure == slots::Measure::Operations) around.loads = port_.operations();
+  if (measure != slots::Measure::Keys && measure != slots::Measure::Bytes) return around;
+  for (std::size_t slot = 0; slot < slots::kSlotCount; ++slot) {
+    const auto id = static_cast<slots::SlotId>(slot);
+    const bool is_keys = measure == slots::Measure::Keys;
+    if (census != nullptr && census->counted.contains(id)) {
+      around.loads[slot] = is_keys ? census->keys[slot] : census->bytes[slot];
+      continue;
+    }
+    const auto known = around.expected.find(map.nodes()[map.owner(id)].name);
+    if (known == around.expected.end()) continue;
+    const SlotLoad& load = known->second;
+    around.loads[slot] = load.keys_per_slot * (is_keys ? 1 : load.bytes_per_key);
+  }
   return around;
 }
 

@@ -41,6 +41,11 @@ class PlanPort {
   [[nodiscard]] virtual AdminSnapshot plan_snapshot() = 0;
   // Called after a step of this plan was committed: it may have to start, pause, end, go slower.
   virtual void on_plan_changed(slots::PlanId plan) = 0;
+  // Counts what slots hold, for no longer than this; the census may lack nodes and keys.
+  virtual void count_slots(conf::Milliseconds patience,
+                           std::function<void(std::shared_ptr<const slots::SlotCensus>)> done) = 0;
+  // Per second and slot, over about a minute.
+  [[nodiscard]] virtual slots::SlotLoads operations() = 0;
   // Of a plan that is at work.
   [[nodiscard]] virtual std::optional<admin::PlanProgress> progress(slots::PlanId plan) = 0;
 };
@@ -67,6 +72,7 @@ class PlanDesk {
   slots::Result<slots::PlanId> enter(ChangeResult change, const Act& act, const std::string& peer);
 
  private:
+  using Census = std::shared_ptr<const slots::SlotCensus>;
   struct Asker {
     PlanRequest request;
     Act act;
@@ -81,10 +87,10 @@ class PlanDesk {
   };
 
   void answer(Asker asker);
-  void propose(const Asker& asker);
+  void propose(Asker asker);
   void tell_proposal(slots::PlanId plan, const Done& done);
   void approve(Asker asker);
-  void change(const Asker& asker);
+  void change(const Asker& asker, const Census& census = nullptr);
   void show(slots::PlanId plan, Done done);
   void tell(slots::PlanId plan, const Checked& checked, const Done& done);
   void check(slots::PlanId plan, std::function<void(const Checked&)> done);
@@ -94,7 +100,8 @@ class PlanDesk {
   void refine_forecast(slots::PlanId plan, const Checked& checked);
   void audit(const std::string& what, slots::PlanId plan, const Act& act, const std::string& peer);
 
-  [[nodiscard]] Surroundings surroundings(slots::Measure measure);
+  [[nodiscard]] Surroundings surroundings(slots::Measure measure, const Census& census = nullptr);
+  void count(slots::Measure measure, std::function<void(const Census&)> done);
   [[nodiscard]] std::vector<AskedNode> nodes_of(const PlanRecord& plan);
   [[nodiscard]] PlanSurveys::Patience patience();
 

@@ -16,7 +16,7 @@ namespace proxy::control {
 
 namespace {
 
-constexpr unsigned kVersionWithCredentials = 3;
+constexpr unsigned kVersionWithCredentials = 3;  // And with counted moves.
 
 enum class EditKind : std::uint8_t { AssignSlots = 1, AddNode = 2, RemoveNode = 3, SetWeight = 4 };
 
@@ -211,6 +211,28 @@ PlanForecast take_forecast(Decoder& decoder) {
   return forecast;
 }
 
+void put_counts(std::string& out, const PlanForecast& forecast) {
+  put(out, static_cast<std::uint8_t>(forecast.basis));
+  put(out, static_cast<std::uint32_t>(forecast.moves.size()));
+  for (const auto& [slot, load] : forecast.moves) {
+    put(out, slot);
+    put_double(out, load.keys);
+    put_double(out, load.bytes);
+  }
+}
+
+void take_counts(Decoder& decoder, PlanForecast& forecast) {
+  const auto basis = decoder.take<std::uint8_t>();
+  if (basis > static_cast<std::uint8_t>(ForecastBasis::Estimated)) decoder.fail();
+  forecast.basis = static_cast<ForecastBasis>(basis);
+  const auto moves = decoder.take<std::uint32_t>();
+  for (std::uint32_t i = 0; i < moves && !decoder.failed(); ++i) {
+    MoveLoad& load = forecast.moves[decoder.take<std::uint16_t>()];
+    load.keys = decoder.take_double();
+    load.bytes = decoder.take_double();
+  }
+}
+
 struct EditWords {
   std::string operator()(const slots::AssignSlots& edit) const {
     return fmt::format("{} to {}", slots::to_string(edit.slots), edit.node);
@@ -256,6 +278,7 @@ void put_plan(std::string& out, const PlanRecord& record) {
         outcome.fences, outcome.pause_median_us, outcome.pause_max_us})
     put(out, figure);
   put_text(out, record.proposed_credential);
+  put_counts(out, record.forecast);
 }
 
 PlanRecord take_plan(Decoder& decoder, unsigned version) {
@@ -282,6 +305,7 @@ PlanRecord take_plan(Decoder& decoder, unsigned version) {
     *figure = decoder.take<std::uint64_t>();
   if (version < kVersionWithCredentials) return record;
   record.proposed_credential = decoder.take_text();
+  take_counts(decoder, record.forecast);
   return record;
 }
 

@@ -13,6 +13,8 @@
 //            u64 slots committed · u64 keys copied · u64 of them again · u64 payload bytes
 //            u64 fences · u64 median pause in us · u64 longest pause in us
 //            and from version 3 of the journal on: text credential of who proposed it
+//            u8 basis of the forecast · u32 counted moves · for each: u16 first slot, f64 keys,
+//            f64 bytes
 //   edits    u32 count · for each: u8 kind and, 1: slots, text node; 2: text node, f64 weight;
 //            3: text node; 4: text node, f64 weight
 //   moves    u32 names · for each: text node; u32 moves · for each: u16 first slot, u16 last slot,
@@ -41,6 +43,20 @@ struct SlotLoad {
   friend bool operator==(const SlotLoad&, const SlotLoad&) = default;
 };
 
+// What is expected of a move's slots together.
+struct MoveLoad {
+  double keys = 0;
+  double bytes = 0;
+
+  friend bool operator==(const MoveLoad&, const MoveLoad&) = default;
+};
+
+enum class ForecastBasis : std::uint8_t {
+  NodeAverages,  // A slot is expected to be like all of its node.
+  Counted,       // Every key was counted.
+  Estimated,     // From a part of the keys, or not of all nodes.
+};
+
 struct PlanForecast {
   std::uint64_t slots_moved = 0;
   std::uint64_t least_possible = 0;  // Slots that any way to the same shares has to move.
@@ -49,6 +65,8 @@ struct PlanForecast {
   std::map<std::string, SlotLoad> loads = {};  // By source; of those of which something is known.
   // What the plan changes or removes, for the way back.
   std::map<std::string, double> weights_before = {};
+  ForecastBasis basis = ForecastBasis::NodeAverages;
+  std::map<slots::SlotId, MoveLoad> moves = {};  // By first slot; of those that were counted.
 };
 
 struct PlanOutcome {

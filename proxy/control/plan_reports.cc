@@ -1,8 +1,10 @@
 #include "proxy/control/plan_reports.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -16,6 +18,8 @@ namespace {
 std::optional<std::uint64_t> time_of(std::uint64_t unix_ms) {
   return unix_ms == 0 ? std::nullopt : std::optional(unix_ms);
 }
+
+constexpr std::array<std::string_view, 3> kBases{"averages", "counted", "estimated"};
 
 std::uint64_t whole(double value) { return static_cast<std::uint64_t>(std::llround(value)); }
 
@@ -32,14 +36,16 @@ void add_moves(admin::PlanReport& report, const PlanRecord& record) {
     line.slots = slots::to_string(move.slots);
     line.from = move.from;
     line.to = move.to;
-    if (!record.forecast.loads.contains(move.from)) continue;
+    const bool is_counted = record.forecast.moves.contains(move.slots.first);
+    if (!is_counted && !record.forecast.loads.contains(move.from)) continue;
     const Expected expected = expected_of(record, move);
     line.keys = whole(expected.keys);
     line.bytes = whole(expected.bytes);
     keys += expected.keys;
     bytes += expected.bytes;
   }
-  if (record.forecast.loads.empty()) return;
+  if (record.forecast.loads.empty() && record.forecast.moves.empty()) return;
+  report.forecast_basis = kBases.at(static_cast<std::size_t>(record.forecast.basis));
   report.keys = whole(keys);
   report.bytes = whole(bytes);
   if (record.limit != 0)

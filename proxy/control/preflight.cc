@@ -120,6 +120,9 @@ SlotLoad expected_load(const NodeFacts& facts, std::size_t slots) {
 }
 
 Expected expected_of(const PlanRecord& plan, const slots::Move& move) {
+  if (const auto counted = plan.forecast.moves.find(move.slots.first);
+      counted != plan.forecast.moves.end())
+    return {counted->second.keys, counted->second.bytes};
   const auto load = plan.forecast.loads.find(move.from);
   if (load == plan.forecast.loads.end()) return {};
   const double keys = static_cast<double>(move.slots.size()) * load->second.keys_per_slot;

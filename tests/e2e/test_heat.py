@@ -1,10 +1,13 @@
-"""What slots do: heat."""
+"""What slots do and hold: heat, and plans by keys and operations."""
 import threading
 
+from harness import plans
 from harness.check import check, eventually, has, same
 from harness.resp import slot_of
-from harness.shop import as_json, key_on
+from harness.shop import as_json, key_on, keys_on
 from harness.tests import test
+
+QUICK = {"rebalance": {"grace": "300ms"}}
 
 
 class Hammer:
@@ -48,12 +51,13 @@ def heat_shows_the_slot_that_is_hammered_and_the_one_with_large_values(fresh):
         )
         found = heat(shop)
     same(found["by_operations"][0]["node"], "inv-bcn")
+    check("by_keys" in found and not found["by_keys"], "keys are not counted yet: %s" % found)
     same(found["by_bytes"][0]["slot"], slot_of(large), "the slot with most bytes: %s" % found)
     nodes = {node["node"]: node for node in found["nodes"]}
     check(nodes["inv-bcn"]["operations"] > nodes["inv-vlc"]["operations"] > 0, str(nodes))
     check(nodes["inv-gir"]["operations"] < nodes["inv-vlc"]["operations"], str(nodes))
     text = shop.slotctl("slots", "--heat", "--top", "1").stdout
-    has(text, "hottest slots by operations", str(slot_of(hot)), "inv-bcn")
+    has(text, "hottest slots by operations", str(slot_of(hot)), "inv-bcn", "not counted yet")
 
 
 @test(seconds=60)
@@ -68,3 +72,51 @@ def several_keys_in_one_request_count_for_each_slot(fresh):
             20,
             lambda: "these slots are the hottest: %s: %s" % (slots, heat(shop)),
         )
+
+
+@test(seconds=60)
+def to_relieve_the_busiest_node_its_hottest_slot_moves(fresh):
+    shop = fresh(config=QUICK)
+    # All on one node, none with more than a node's share.
+    hot = key_on(0, "hot")
+    warm = [("INCR", key) for key in keys_on(0, 7, "warm")]
+    with Hammer(shop.client(), *[("INCR", hot)] * 3, *warm):
+        busy = {slot_of(hot)} | {slot_of(key) for _, key in warm}
+        eventually(
+            lambda: {slot["slot"] for slot in heat(shop)["by_operations"][:8]} == busy,
+            20,
+            lambda: "these slots are known to be busy: %s: %s" % (busy, heat(shop)),
+        )
+        same(heat(shop)["by_operations"][0]["slot"], slot_of(hot))
+        plan = plans.propose(shop, "--relieve", "ops", "--slots", "1")
+    same([move["slots"] for move in plan["moves"]], [str(slot_of(hot))], "what moves: %s" % plan)
+    same(plan["moves"][0]["from"], "inv-bcn")
+    check(plan["spread_after"] < plan["spread_before"], str(plan))
+    same(plan["forecast_basis"], "counted")
+    same(plan["keys"], 1)
+
+
+@test(seconds=60)
+def slots_that_hold_many_keys_are_evened_out_by_their_keys(fresh):
+    shop = fresh(config=QUICK)
+    with shop.client() as wire:
+        for tag in ("a", "b", "c", "d", "e", "f"):
+            skewed = key_on(0, tag)
+            for n in range(0, 500, 100):
+                names = ["{%s}%d" % (skewed, i) for i in range(n, n + 100)]
+                wire.raw("MSET", *[part for name in names for part in (name, "x" * 50)])
+    plan = plans.propose(shop, "--balance", "keys")
+    same(plan["forecast_basis"], "counted")
+    check(plan["spread_before"] > 2.9, "all keys are on one node: %s" % plan)
+    check(plan["spread_after"] < 1.1, "and evenly spread afterwards: %s" % plan)
+    same(plan["keys"], 2000, "the keys that move")
+    check(plan["slots_moved"] < 10, "few slots hold them: %d move" % plan["slots_moved"])
+    again = plans.propose(shop, "--balance", "keys")
+    same(again["moves"], plan["moves"], "the same input gives the same plan")
+    plans.approve(shop, plan)
+    plans.wait(shop, plan, "done")
+    sizes = [node.client().ask("DBSIZE") for node in shop.nodes]
+    check(all(900 < size < 1100 for size in sizes), "keys of the nodes: %s" % sizes)
+    largest = heat(shop)["by_keys"]
+    same([slot["keys"] for slot in largest[:6]], [500] * 6)
+    has(shop.slotctl("slots", "--heat").stdout, "largest slots by keys, counted")

@@ -40,12 +40,29 @@ TEST_CASE("heat shows nodes, then the hottest slots") {
         "inv-bcn    300  75.0 %  90.0 KB/s            150\n"
         "inv-vlc    100  25.0 %     10 B/s             50\n"
         "hottest slots by operations\n"
-        "  SLOT  NODE     OPS/S    BYTES/S  OPS/S OVER 1m\n"
-        "  8000  inv-bcn    200  61.0 KB/s            100\n"
-        "     5  inv-bcn    100  61.0 KB/s             50\n"
+        "  SLOT  NODE     OPS/S    BYTES/S  OPS/S OVER 1m  KEYS  STORED\n"
+        "  8000  inv-bcn    200  61.0 KB/s            100     -       -\n"
+        "     5  inv-bcn    100  61.0 KB/s             50     -       -\n"
         "hottest slots by bytes\n"
-        "  SLOT  NODE     OPS/S    BYTES/S  OPS/S OVER 1m\n"
-        "     5  inv-bcn    100  61.0 KB/s             50\n");
+        "  SLOT  NODE     OPS/S    BYTES/S  OPS/S OVER 1m  KEYS  STORED\n"
+        "     5  inv-bcn    100  61.0 KB/s             50     -       -\n"
+        "keys were not counted yet: a plan that needs them does so (slotctl plan propose --balance "
+        "keys)\n");
+}
+
+TEST_CASE("heat says whether keys were counted or estimated, and when") {
+  HeatReport counted = report();
+  counted.by_keys = {slot(9, 0)};
+  counted.by_keys[0].keys = 1000;
+  counted.by_keys[0].stored_bytes = 64'000;
+  counted.counted_seconds_ago = 70;
+  counted.is_count_exact = true;
+  check_round_trip(counted);
+  CHECK(render(counted, {}).find("largest slots by keys, counted 1m 10s ago\n") !=
+        std::string::npos);
+  CHECK(render(counted, {}).find("1,000") != std::string::npos);
+  counted.is_count_exact = false;
+  CHECK(render(counted, {}).find("estimated from a part 1m 10s ago") != std::string::npos);
 }
 
 TEST_CASE("without traffic there is nothing hot") {

@@ -37,8 +37,30 @@ TEST_CASE("slots are told with their owners, nodes with all that their slots do"
   CHECK(report.by_operations[0].slot == 5);
   CHECK(report.by_operations[0].node == "a");
   CHECK(report.by_operations[0].operations == doctest::Approx(30));
+  CHECK_FALSE(report.by_operations[0].keys.has_value());
+  CHECK_FALSE(report.counted_seconds_ago.has_value());
   CHECK(report.by_bytes[0].slot == 9000);
   REQUIRE(report.nodes.size() == 2);
   CHECK(report.nodes[0].operations == doctest::Approx(30));
   CHECK(report.nodes[1].bytes == doctest::Approx(10'000));
+}
+
+TEST_CASE("what was counted of slots is told where it is known") {
+  HeatFacts known = facts();
+  auto census = std::make_shared<slots::SlotCensus>();
+  census->counted.add(slots::SlotRange{0, 8191});
+  census->keys[5] = 12;
+  census->bytes[5] = 1200;
+  census->keys[9000] = 99;
+  census->is_exact = false;
+  known.census = census;
+  known.census_age = std::chrono::seconds(3);
+  const admin::HeatReport report = heat_report(table(), known, 10);
+  CHECK(report.by_operations[0].keys == 12);
+  CHECK_FALSE(report.by_operations[1].keys.has_value());
+  REQUIRE(report.by_keys.size() == 1);
+  CHECK(report.by_keys[0].slot == 5);
+  CHECK(report.by_keys[0].stored_bytes == 1200);
+  CHECK(report.counted_seconds_ago == 3);
+  CHECK_FALSE(report.is_count_exact);
 }

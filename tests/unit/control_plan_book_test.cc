@@ -3,6 +3,7 @@
 #include <string>
 
 #include "proxy/control/plan_book.h"
+#include "proxy/control/preflight.h"
 
 using namespace proxy::control;
 using slots::Errc;
@@ -94,6 +95,32 @@ TEST_CASE("a proposal says what moves, for which map, between which places, and 
   CHECK(state.plans.at(1).forecast.loads.at("a").keys_per_slot == 10);
   CHECK(state.map.epoch() == 7);
   CHECK(state.next_plan == 2);
+}
+
+TEST_CASE(
+    "what was counted of the slots is expected of the moves, and how well it is known is told") {
+  const auto record_with = [](const slots::SlotCensus& census, const std::string& slots) {
+    ProposeRequest request;
+    request.goals = {slots::MoveGoal{set_of(slots), "b"}};
+    Surroundings counted = around();
+    counted.census = std::make_shared<const slots::SlotCensus>(census);
+    return state_of(propose_plan(halves(), request, counted, ana())).plans.at(1);
+  };
+  slots::SlotCensus census;
+  census.counted = set_of("0-99");
+  census.keys[7] = 5;
+  census.bytes[7] = 600;
+  const PlanRecord exact = record_with(census, "0-9,50");
+  CHECK(exact.forecast.basis == ForecastBasis::Counted);
+  CHECK(exact.forecast.moves == std::map<slots::SlotId, MoveLoad>{{0, {5, 600}}, {50, {0, 0}}});
+  CHECK(expected_of(exact, exact.plan.content.moves[0]).keys == 5);
+  // Of slots 150-159 nothing is known: the node's average stands for them.
+  const PlanRecord part = record_with(census, "0-9,150-159");
+  CHECK(part.forecast.basis == ForecastBasis::Estimated);
+  CHECK(expected_of(part, part.plan.content.moves[1]).keys == 100);
+  CHECK(record_with(census, "150-159").forecast.basis == ForecastBasis::NodeAverages);
+  census.is_exact = false;
+  CHECK(record_with(census, "0-9").forecast.basis == ForecastBasis::Estimated);
 }
 
 TEST_CASE("an approval names the digest") {

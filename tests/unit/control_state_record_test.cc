@@ -34,6 +34,8 @@ void add_plans(ClusterState& state) {
   plan.plan.started_at_ms = 1'790'000'060'000;
   plan.limit = 5'000'000;
   plan.forecast = {101, 100, 1.5, 1.25, {{"a", {12.5, 100}}}, {{"a", 1}}};
+  plan.forecast.basis = proxy::control::ForecastBasis::Estimated;
+  plan.forecast.moves = {{0, {400, 25'000.5}}};
   plan.proposed_credential = "uid 1000";
   plan.outcome = {64, 1000, 10, 100'000, 1, 1500, 2500};
   state.plans[3] = plan;
@@ -169,13 +171,14 @@ TEST_CASE("a record whose plans are those of version 2 is read") {
   state.next_plan = 2;
   const std::string record = proxy::control::encode_record(state);
   // What version 3 added to the last plan stands before the number of kept slots and the mark.
-  constexpr std::size_t kAdded = 4;
+  constexpr std::size_t kAdded = 4 + 1 + 4;
   const std::size_t at = record.size() - 1 - 4 - kAdded;
   const std::string shorter = record.substr(0, at) + record.substr(at + kAdded);
   const auto contents = proxy::control::read_journal(with_version(shorter, 2, 0));
   REQUIRE_MESSAGE(contents.has_value(), contents.error().message);
   CHECK(contents->state->plans.at(1).plan.content.purpose == "add d");
   CHECK(contents->state->plans.at(1).proposed_credential.empty());
+  CHECK(contents->state->plans.at(1).forecast.basis == proxy::control::ForecastBasis::NodeAverages);
 }
 
 TEST_CASE("a record of a newer format is said to be one") {
