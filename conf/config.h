@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "slots/measure.h"
 #include "slots/placement/placement.h"
 #include "slots/slot.h"
 
@@ -103,6 +104,9 @@ struct Rebalance {
   Milliseconds pause{50};            // The longest pause of a group of slots.
   // How long a source keeps its copies when the target has neither AOF, RDB nor a replica.
   Milliseconds grace{10000};
+  double propose_at = 0;               // A spread, largest over fair share; 0: never.
+  Milliseconds propose_after{600000};  // For so long above it.
+  slots::Measure propose_by = slots::Measure::Keys;
 
   friend bool operator==(const Rebalance&, const Rebalance&) = default;
 };

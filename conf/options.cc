@@ -196,6 +196,14 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
     option<C, value::DurationOrZero, &C::rebalance, &Rebalance::grace>(
         "rebalance.grace",
         "How long a source keeps its copies when the target has neither AOF, RDB nor a replica."),
+    option<C, value::Spread, &C::rebalance, &Rebalance::propose_at>(
+        "rebalance.propose_at",
+        "A plan is proposed by itself, never approved, when the spread (largest over fair share) "
+        "stays above this."),
+    option<C, value::Duration, &C::rebalance, &Rebalance::propose_after>("rebalance.propose_after",
+                                                                         "For so long."),
+    option<C, value::MeasureName, &C::rebalance, &Rebalance::propose_by>(
+        "rebalance.propose_by", "What that spread is of, and what the plan balances."),
     option<C, value::ApprovalName, &C::approval>(
         "approval",
         "Who may start a plan. two_person: somebody with other credentials than who proposed it, "

@@ -37,8 +37,34 @@ bool is_name_character(char c) {
 }
 
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warn", "error"};
+constexpr std::array<std::string_view, 4> kMeasures{"slots", "keys", "bytes", "ops"};
+constexpr std::string_view kOff = "off";
+constexpr double kFactorMax = 1000;
 
 }  // namespace
+
+Result<double> Spread::parse(std::string_view text) {
+  if (text == kOff) return 0;
+  const auto spread = parse_weight(text);
+  if (spread && *spread > 1 && *spread <= kFactorMax) return *spread;
+  return fail(
+      Errc::InvalidArgument,
+      fmt::format("{} is no spread; write a number above 1 such as 1.25, or off", in_quotes(text)));
+}
+
+std::string Spread::print(double spread) {
+  return spread > 0 ? print_weight(spread) : std::string(kOff);
+}
+
+Result<slots::Measure> MeasureName::parse(std::string_view text) {
+  const auto found = std::ranges::find(kMeasures, text);
+  if (found == kMeasures.end()) return not_one_of(text, kMeasures);
+  return static_cast<slots::Measure>(found - kMeasures.begin());
+}
+
+std::string MeasureName::print(slots::Measure measure) {
+  return std::string(kMeasures.at(static_cast<std::size_t>(measure)));
+}
 
 Result<std::string> Name::parse(std::string_view text) {
   if (text.empty() || text.size() > kNameBytesMax ||

@@ -18,6 +18,18 @@ struct Rate {
   static std::string print(ByteCount bytes_per_second);
 };
 
+struct Spread {
+  static constexpr std::string_view kForm = "a number above 1 such as 1.25, or off";
+  static slots::Result<double> parse(std::string_view text);
+  static std::string print(double spread);
+};
+
+struct MeasureName {
+  static constexpr std::string_view kForm = "slots, keys, bytes or ops";
+  static slots::Result<slots::Measure> parse(std::string_view text);
+  static std::string print(slots::Measure measure);
+};
+
 struct Name {
   static constexpr std::string_view kForm = "a name: letters, digits and . _ -";
   static slots::Result<std::string> parse(std::string_view text);

@@ -4,10 +4,16 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <variant>
+
+#include "conf/units.h"
+#include "proxy/control/plan_reports.h"
+#include "slots/spread.h"
 
 namespace proxy {
 
@@ -84,6 +90,7 @@ void Rebalancer::stop() {
 void Rebalancer::tick() {
   if (run_) run_->note_flushes();
   if (std::exchange(house_is_due_, false)) cluster_.keep_house();
+  if (is_serving_ && !is_held_) watch_spread();
   advance();
 }
 
@@ -221,6 +228,45 @@ void Rebalancer::make_run(slots::PlanId plan) {
 void Rebalancer::set_limits(const control::PlanRecord& record) {
   for (const std::string& node : nodes_of(record.plan.content))
     commons_.pacers.of(node)->set_limit(record.limit, steady_us());
+}
+
+void Rebalancer::watch_spread() {
+  const conf::Rebalance& rules = cluster_.config()->rebalance;
+  const std::optional<double> spread = rules.propose_at > 0 ? spread_by(rules.propose_by) : 1;
+  if (!spread) return;
+  const control::SpreadWatch::Rule rule{rules.propose_at,
+                                        static_cast<std::uint64_t>(rules.propose_after.count())};
+  if (!spread_watch_.step(rule, *spread, !control::open_plans(state()).empty(), steady_us() / 1000))
+    return;
+  desk_.propose_balance(
+      rules.propose_by,
+      fmt::format("the spread has been above {} for {}: it is {:.2f}", rules.propose_at,
+                  conf::print_duration(rules.propose_after), *spread));
+}
+
+// Nothing while a node can't be looked at, or when there is next to nothing to be spread.
+std::optional<double> Rebalancer::spread_by(slots::Measure measure) {
+  constexpr std::array<double, 4> kLeastSums{1, 10'000, 10'000'000, 100};  // By Measure.
+  const slots::SlotMap& map = state().map;
+  std::vector<double> loads(map.nodes().size(), 0);
+  std::vector<double> weights;
+  for (const slots::Node& node : map.nodes()) weights.push_back(node.weight);
+  const slots::SlotLoads operations =
+      measure == slots::Measure::Operations ? this->operations() : slots::SlotLoads{};
+  for (std::size_t slot = 0; slot < slots::kSlotCount; ++slot) {
+    const auto id = static_cast<slots::SlotId>(slot);
+    if (measure == slots::Measure::Slots) ++loads[map.owner(id)];
+    if (measure == slots::Measure::Operations) loads[map.owner(id)] += operations[slot];
+  }
+  for (std::size_t i = 0; i < loads.size(); ++i) {
+    const control::NodeStatus status = host_.status(map.nodes()[i].name);
+    if (status.state != NodeState::Up) return std::nullopt;
+    if (measure == slots::Measure::Keys) loads[i] = static_cast<double>(status.facts.keys);
+    if (measure == slots::Measure::Bytes) loads[i] = static_cast<double>(status.facts.dataset);
+  }
+  const double sum = std::accumulate(loads.begin(), loads.end(), 0.0);
+  if (sum < kLeastSums.at(static_cast<std::size_t>(measure))) return std::nullopt;
+  return slots::spread_of(loads, weights);
 }
 
 // A node that joins gets the functions of one that gives it slots; scripts come with their first

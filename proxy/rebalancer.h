@@ -24,6 +24,7 @@
 #include "proxy/control/function_copy.h"
 #include "proxy/control/node_watch.h"
 #include "proxy/control/plan_desk.h"
+#include "proxy/control/spread_watch.h"
 #include "proxy/fence_keeper.h"
 #include "proxy/heat_keeper.h"
 #include "proxy/mover/mover.h"
@@ -109,6 +110,8 @@ class Rebalancer final : private control::PlanPort, private FencePort {
   void fail(slots::PlanId plan, const std::string& reason);
   void make_run(slots::PlanId plan);
   void set_limits(const control::PlanRecord& record);
+  void watch_spread();
+  [[nodiscard]] std::optional<double> spread_by(slots::Measure measure);
   void give_functions();
   void on_run_end();
   void enter_pause(slots::PlanId plan, const std::string& problem);
@@ -126,6 +129,7 @@ class Rebalancer final : private control::PlanPort, private FencePort {
   mover::MoverCommons commons_;
   control::PlanDesk desk_;
   std::unique_ptr<PlanRun> run_;
+  control::SpreadWatch spread_watch_;
   std::vector<std::string> without_functions_;  // Nodes that join, before they have got them.
   std::unique_ptr<control::FunctionCopy> function_copy_;
   bool has_run_ended_ = false;

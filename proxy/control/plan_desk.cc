@@ -183,6 +183,18 @@ void PlanDesk::tell_proposal(slots::PlanId plan, const Done& done) {
   });
 }
 
+void PlanDesk::propose_balance(slots::Measure measure, const std::string& reason) {
+  count(measure, [this, measure, reason](const Census& census) {
+    if (!open_plans(port_.state()).empty()) return;
+    ProposeRequest request;
+    request.goals.emplace_back(slots::BalanceGoal{measure});
+    const Act act{"system", reason, now_ms()};
+    const auto id =
+        enter(propose_plan(port_.state(), request, surroundings(measure, census), act), act, "");
+    if (!id) spdlog::warn("no plan is proposed although {}: {}", reason, id.error().message);
+  });
+}
+
 void PlanDesk::look_at_keys(slots::PlanId plan, std::function<void()> done) {
   surveys_.forget_others(port_.state());
   const auto known = port_.state().plans.find(plan);

@@ -67,6 +67,9 @@ class PlanDesk {
   // empty when it wants nothing. `peer`: who had it read.
   std::string propose_drift(const conf::Config& before, const AdminPeer& peer);
 
+  // Proposes in the system's name, unless another plan waits or runs, and logs what came of it.
+  void propose_balance(slots::Measure measure, const std::string& reason);
+
   // Commits a step and enters it in the audit log. Errors: those of the step and of the commit; the
   // refusal of a step that has one.
   slots::Result<slots::PlanId> enter(ChangeResult change, const Act& act, const std::string& peer);

@@ -120,3 +120,30 @@ def slots_that_hold_many_keys_are_evened_out_by_their_keys(fresh):
     largest = heat(shop)["by_keys"]
     same([slot["keys"] for slot in largest[:6]], [500] * 6)
     has(shop.slotctl("slots", "--heat").stdout, "largest slots by keys, counted")
+
+
+@test(seconds=60)
+def a_spread_that_stays_is_proposed_once_and_never_approved(fresh):
+    shop = fresh(
+        config={
+            "rebalance": {"propose_at": 1.2, "propose_after": "1s", "propose_by": "slots"},
+        },
+        edit=lambda config: [
+            node.update(slots=slots)
+            for node, slots in zip(config["nodes"], ("0-9999", "10000-12999", "13000-16383"))
+        ],
+    )
+    eventually(
+        lambda: plans.ask(shop, "PLAN", "LIST")["plans"], 15, "a plan is proposed by the system"
+    )
+    found = plans.ask(shop, "PLAN", "LIST")["plans"]
+    same([(plan["state"], plan["proposed_by"]) for plan in found], [("proposed", "system")])
+    has(found[0]["reason"], "spread")
+    plans.ask(shop, "PLAN", "REJECT", 1)
+    # It would come again within these, if it came again: the watch goes by the second.
+    eventually(lambda: shop.proxy.alive() and seconds_up(shop) >= 7, 20, "some seconds pass")
+    same(len(plans.ask(shop, "PLAN", "LIST")["plans"]), 1, "plans after the rejection")
+
+
+def seconds_up(shop):
+    return plans.ask(shop, "STATUS")["uptime_seconds"]
