@@ -47,6 +47,7 @@ struct NodeHeat {
   double bytes = 0;
   double operations_minute = 0;
   double bytes_minute = 0;
+  std::optional<double> latency_p99_ms = {};  // Of its answers to this proxy, sampled.
 
   friend bool operator==(const NodeHeat&, const NodeHeat&) = default;
 
@@ -57,6 +58,7 @@ struct NodeHeat {
     field("bytes", self.bytes);
     field("operations_minute", self.operations_minute);
     field("bytes_minute", self.bytes_minute);
+    field("latency_p99_ms", self.latency_p99_ms);
   }
 };
 

@@ -25,12 +25,14 @@ std::string render_nodes(const HeatReport& report, RenderStyle style) {
                {"OPS/S", Align::Right},
                {"", Align::Right},
                {"BYTES/S", Align::Right},
-               {"OPS/S OVER 1m", Align::Right}});
+               {"OPS/S OVER 1m", Align::Right},
+               {"P99", Align::Right}});
   double operations = 0;
   for (const NodeHeat& node : report.nodes) operations += node.operations;
   for (const NodeHeat& node : report.nodes) {
     table.add({node.node, short_number(node.operations), share_of(node.operations, operations),
-               bytes_per_second(node.bytes), short_number(node.operations_minute)});
+               bytes_per_second(node.bytes), short_number(node.operations_minute),
+               node.latency_p99_ms ? fmt::format("{:.1f} ms", *node.latency_p99_ms) : "-"});
   }
   return table.text(style.is_coloured);
 }

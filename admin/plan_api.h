@@ -164,6 +164,8 @@ struct PlanProgress {
   double pause_max_ms = 0;
   std::string waits_for = {};  // Why nothing goes on, in words; empty when it does.
   std::optional<std::uint64_t> eta_seconds = {};
+  // Bytes per second that rebalance.latency allows at present; absent when it does not slow.
+  std::optional<std::uint64_t> slowed_to = {};
 
   friend bool operator==(const PlanProgress&, const PlanProgress&) = default;
 
@@ -185,6 +187,7 @@ struct PlanProgress {
     field("pause_max_ms", self.pause_max_ms);
     field("waits_for", self.waits_for);
     field("eta_seconds", self.eta_seconds);
+    field("slowed_to", self.slowed_to);
   }
 };
 

@@ -99,11 +99,21 @@ struct Limits {
   friend bool operator==(const Limits&, const Limits&) = default;
 };
 
+// How slow nodes may answer clients while a plan moves slots; neither: it does not matter.
+struct LatencyTarget {
+  Milliseconds at_most{0};  // Of the p99.
+  double times_usual = 0;   // Of the p99 before the plan.
+
+  [[nodiscard]] bool is_set() const { return at_most.count() > 0 || times_usual > 0; }
+  friend bool operator==(const LatencyTarget&, const LatencyTarget&) = default;
+};
+
 struct Rebalance {
   ByteCount bandwidth = 20'000'000;  // Bytes per second that a plan may move; 0: no limit.
   Milliseconds pause{50};            // The longest pause of a group of slots.
   // How long a source keeps its copies when the target has neither AOF, RDB nor a replica.
   Milliseconds grace{10000};
+  LatencyTarget latency;
   double propose_at = 0;               // A spread, largest over fair share; 0: never.
   Milliseconds propose_after{600000};  // For so long above it.
   slots::Measure propose_by = slots::Measure::Keys;

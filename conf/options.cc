@@ -196,6 +196,10 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
     option<C, value::DurationOrZero, &C::rebalance, &Rebalance::grace>(
         "rebalance.grace",
         "How long a source keeps its copies when the target has neither AOF, RDB nor a replica."),
+    option<C, value::Latency, &C::rebalance, &Rebalance::latency>(
+        "rebalance.latency",
+        "A plan slows down while the p99 of a node that takes part is above this, or above so many "
+        "times what it was before the plan."),
     option<C, value::Spread, &C::rebalance, &Rebalance::propose_at>(
         "rebalance.propose_at",
         "A plan is proposed by itself, never approved, when the spread (largest over fair share) "

@@ -43,6 +43,26 @@ constexpr double kFactorMax = 1000;
 
 }  // namespace
 
+Result<LatencyTarget> Latency::parse(std::string_view text) {
+  if (text == kOff) return LatencyTarget{};
+  if (text.ends_with('x')) {
+    const auto factor = parse_weight(text.substr(0, text.size() - 1));
+    if (factor && *factor > 1 && *factor <= kFactorMax)
+      return LatencyTarget{.at_most = {}, .times_usual = *factor};
+  } else if (const auto duration = parse_duration(text); duration && duration->count() > 0) {
+    return LatencyTarget{.at_most = *duration, .times_usual = 0};
+  }
+  return fail(Errc::InvalidArgument,
+              fmt::format("{} is no latency; write a duration such as 5ms, a factor above 1 such "
+                          "as 1.5x, or off",
+                          in_quotes(text)));
+}
+
+std::string Latency::print(const LatencyTarget& target) {
+  if (target.at_most.count() > 0) return print_duration(target.at_most);
+  return target.times_usual > 0 ? print_weight(target.times_usual) + "x" : std::string(kOff);
+}
+
 Result<double> Spread::parse(std::string_view text) {
   if (text == kOff) return 0;
   const auto spread = parse_weight(text);

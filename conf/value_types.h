@@ -18,6 +18,12 @@ struct Rate {
   static std::string print(ByteCount bytes_per_second);
 };
 
+struct Latency {
+  static constexpr std::string_view kForm = "a duration such as 5ms, a factor such as 1.5x, or off";
+  static slots::Result<LatencyTarget> parse(std::string_view text);
+  static std::string print(const LatencyTarget& target);
+};
+
 struct Spread {
   static constexpr std::string_view kForm = "a number above 1 such as 1.25, or off";
   static slots::Result<double> parse(std::string_view text);

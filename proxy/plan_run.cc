@@ -292,6 +292,18 @@ control::PlanOutcome PlanRun::outcome() const {
   return outcome;
 }
 
+std::uint64_t PlanRun::speed() const {
+  std::map<std::string, std::uint64_t> speeds;
+  for (const Pair& pair : pairs_) {
+    if (pair.has_ended) continue;
+    for (const std::string* node : {&pair.work.source, &pair.work.target})
+      speeds[*node] += pair.progress.bytes_per_second;
+  }
+  std::uint64_t most = 0;
+  for (const auto& [node, speed] : speeds) most = std::max(most, speed);
+  return most;
+}
+
 admin::PlanProgress PlanRun::progress() const {
   const control::PlanRecord& record = cluster_.state().plans.at(plan_);
   admin::PlanProgress report;

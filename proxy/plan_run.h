@@ -65,6 +65,8 @@ class PlanRun {
   [[nodiscard]] mover::Finish result() const;
   [[nodiscard]] control::PlanOutcome outcome() const;
   [[nodiscard]] admin::PlanProgress progress() const;
+  // Bytes per second that the busiest node exchanges with movers now.
+  [[nodiscard]] std::uint64_t speed() const;
 
  private:
   class Host;

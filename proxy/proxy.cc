@@ -321,7 +321,7 @@ void Proxy::tick() {
   ops_per_second_ =
       static_cast<double>(requests - requests_before_) * 1000.0 / static_cast<double>(kTickMs);
   requests_before_ = requests;
-  heat_.tick();
+  if (workers_started_) heat_.tick();
   rebalancer_->tick();
   give_memory_back();
 }
@@ -439,7 +439,14 @@ control::AdminSnapshot Proxy::snapshot() {
 
 control::HeatFacts Proxy::heat() {
   const auto age = std::chrono::steady_clock::now() - census_taken_at_;
-  return {heat_.rates(), census_, std::chrono::duration_cast<std::chrono::seconds>(age)};
+  control::HeatFacts facts{
+      heat_.rates(), census_, std::chrono::duration_cast<std::chrono::seconds>(age), {}};
+  for (const NodeRoute& node : cluster_.table()->nodes) {
+    const HeatKeeper::Latency latency = heat_.latency(node.name);
+    if (const auto p99 = latency.now ? latency.now : latency.usual)
+      facts.latency_p99_ms[node.name] = static_cast<double>(*p99) / 1000;
+  }
+  return facts;
 }
 
 void Proxy::plan(const std::vector<std::string>& words, const control::AdminPeer& peer,

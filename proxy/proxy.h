@@ -104,7 +104,8 @@ class Proxy final : private control::AdminPort {
   session::SessionCounts counts_;
   std::vector<std::vector<WorkerListener>> listeners_;  // Per worker, until they are started.
   Worker::WorkersByIndex workers_;
-  HeatKeeper heat_{workers_};
+  HeatKeeper heat_{workers_,
+                   [this](std::function<void()> work) { mailbox_.post(std::move(work)); }};
   bool workers_started_ = false;
   std::set<std::string> open_endpoints_;  // "inv-bcn 127.0.0.1:6401".
   std::function<void()> on_ready_;

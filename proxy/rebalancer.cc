@@ -90,6 +90,7 @@ void Rebalancer::stop() {
 void Rebalancer::tick() {
   if (run_) run_->note_flushes();
   if (std::exchange(house_is_due_, false)) cluster_.keep_house();
+  follow_latency();
   if (is_serving_ && !is_held_) watch_spread();
   advance();
 }
@@ -124,7 +125,12 @@ void Rebalancer::on_plan_changed(slots::PlanId plan) {
 
 std::optional<admin::PlanProgress> Rebalancer::progress(slots::PlanId plan) {
   if (!run_ || run_->plan() != plan) return std::nullopt;
-  return run_->progress();
+  admin::PlanProgress report = run_->progress();
+  if (throttle_.is_slowed()) {
+    report.speed_reason = throttle_.reason();
+    report.slowed_to = throttle_.limit();
+  }
+  return report;
 }
 
 void Rebalancer::publish(std::shared_ptr<const Fence> fence) {
@@ -220,14 +226,48 @@ void Rebalancer::make_run(slots::PlanId plan) {
   };
   run_ =
       std::make_unique<PlanRun>(plan, cluster_, fences_, mover_desk_, commons_, std::move(options));
+  throttle_ = {};
   const control::PlanRecord& record = state().plans.at(plan);
   without_functions_ = joining_nodes(record.plan.content);
   set_limits(record);
 }
 
 void Rebalancer::set_limits(const control::PlanRecord& record) {
+  throttle_.approve(record.limit);
   for (const std::string& node : nodes_of(record.plan.content))
-    commons_.pacers.of(node)->set_limit(record.limit, steady_us());
+    commons_.pacers.of(node)->set_limit(throttle_.limit(), steady_us());
+}
+
+// Clients come first, where the configuration says so.
+void Rebalancer::follow_latency() {
+  const bool is_wanted = run_ != nullptr && cluster_.config()->rebalance.latency.is_set();
+  host_.heat().look_closely(is_wanted);
+  if (!run_ || !run_->is_moving()) return;
+  const bool was_slowed = throttle_.is_slowed();
+  throttle_.step(latencies(), run_->speed(), steady_us() / 1000);
+  set_limits(state().plans.at(run_->plan()));
+  if (was_slowed == throttle_.is_slowed()) return;
+  spdlog::info("plan {} {}", run_->plan(),
+               was_slowed ? std::string("moves at its limit again") : throttle_.reason());
+}
+
+std::vector<mover::Throttle::Latency> Rebalancer::latencies() const {
+  constexpr double kLeastUs = 1000;  // What is usual may be next to nothing.
+  const conf::LatencyTarget& target = cluster_.config()->rebalance.latency;
+  std::vector<mover::Throttle::Latency> found;
+  if (!target.is_set()) return found;
+  for (const std::string& node : nodes_of(state().plans.at(run_->plan()).plan.content)) {
+    const HeatKeeper::Latency latency = host_.heat().latency(node);
+    if (!latency.now) continue;
+    if (target.at_most.count() > 0) {
+      found.push_back(
+          {node, *latency.now, static_cast<std::uint64_t>(target.at_most.count()) * 1000});
+    } else if (latency.usual) {
+      const double usual = std::max(static_cast<double>(*latency.usual), kLeastUs);
+      found.push_back({node, *latency.now, static_cast<std::uint64_t>(usual * target.times_usual)});
+    }
+  }
+  return found;
 }
 
 void Rebalancer::watch_spread() {

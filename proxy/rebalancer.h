@@ -28,6 +28,7 @@
 #include "proxy/fence_keeper.h"
 #include "proxy/heat_keeper.h"
 #include "proxy/mover/mover.h"
+#include "proxy/mover/throttle.h"
 #include "proxy/mover_desk.h"
 #include "proxy/net/loop_timer.h"
 #include "proxy/plan_run.h"
@@ -55,7 +56,7 @@ class Rebalancer final : private control::PlanPort, private FencePort {
     std::function<std::uint64_t()> lost_flushes;
     // What workers may send to this node has changed.
     std::function<void(const std::string& node)> on_vouched;
-    // What slots do, and what they hold.
+    // What slots and nodes do, and what slots hold.
     std::function<HeatKeeper&()> heat;
     std::function<void(conf::Milliseconds patience, CountDone done)> count_slots;
   };
@@ -110,6 +111,8 @@ class Rebalancer final : private control::PlanPort, private FencePort {
   void fail(slots::PlanId plan, const std::string& reason);
   void make_run(slots::PlanId plan);
   void set_limits(const control::PlanRecord& record);
+  void follow_latency();
+  [[nodiscard]] std::vector<mover::Throttle::Latency> latencies() const;
   void watch_spread();
   [[nodiscard]] std::optional<double> spread_by(slots::Measure measure);
   void give_functions();
@@ -129,6 +132,7 @@ class Rebalancer final : private control::PlanPort, private FencePort {
   mover::MoverCommons commons_;
   control::PlanDesk desk_;
   std::unique_ptr<PlanRun> run_;
+  mover::Throttle throttle_;  // Of the run.
   control::SpreadWatch spread_watch_;
   std::vector<std::string> without_functions_;  // Nodes that join, before they have got them.
   std::unique_ptr<control::FunctionCopy> function_copy_;

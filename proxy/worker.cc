@@ -136,6 +136,19 @@ void Worker::install(std::shared_ptr<const RoutingTable> table, std::function<vo
   });
 }
 
+void Worker::take_latencies(std::uint32_t every_ms,
+                            std::function<void(std::map<std::string, LatencyHistogram>)> done) {
+  post([every_ms, done = std::move(done)](Worker& worker) {
+    worker.core_.latency_every_ms = every_ms;
+    std::map<std::string, LatencyHistogram> latencies;
+    for (std::size_t i = 0; i < worker.backends_->count(); ++i) {
+      backend::NodeBackend& node = worker.backends_->node(static_cast<slots::NodeIndex>(i));
+      if (const auto latency = node.take_latency()) latencies[node.route().name] = *latency;
+    }
+    done(std::move(latencies));
+  });
+}
+
 void Worker::follow_fence() {
   std::shared_ptr<const Fence> next = core_.table->fence;
   if ((next ? next->id : 0) == (fence_ ? fence_->id : 0)) return;

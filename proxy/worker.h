@@ -10,12 +10,14 @@
 #include <uv.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "proxy/backend/backends.h"
+#include "proxy/latency_histogram.h"
 #include "proxy/net/listener.h"
 #include "proxy/net/mailbox.h"
 #include "proxy/session/sessions.h"
@@ -66,6 +68,11 @@ class Worker final : public session::OtherWorkers {
 
   [[nodiscard]] const WorkerStats& stats() const { return core_.stats; }
   [[nodiscard]] const SlotTraffic& traffic() const { return *core_.traffic; }
+  // How long answers have taken since this was last asked, by node, of those that have answered.
+  // From now on each connection measures no more often than each `every_ms`. `done` runs on the
+  // worker's thread, or never when the worker ends first.
+  void take_latencies(std::uint32_t every_ms,
+                      std::function<void(std::map<std::string, LatencyHistogram>)> done);
 
  private:
   void run();

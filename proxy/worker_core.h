@@ -60,6 +60,7 @@ class Flushable {
 struct WorkerCore {
   // A value of 64 KB with its frame is read at once, and passed on uncopied.
   static constexpr std::size_t kReadBytes = 72 * 1024;
+  static constexpr std::uint32_t kLatencyEveryMs = 100;
 
   WorkerCore() : read_buffer(new char[kReadBytes]) {
     dirty_connections.reserve(64);
@@ -87,6 +88,8 @@ struct WorkerCore {
       graveyard;  // Closed before libuv knew them; freed at the turn's end.
   WorkerStats stats;
   std::unique_ptr<SlotTraffic> traffic = std::make_unique<SlotTraffic>();
+  // A connection to a node measures how long answers take no more often than this.
+  std::uint32_t latency_every_ms = kLatencyEveryMs;
 
   [[nodiscard]] std::uint64_t now_ms() const { return uv_now(loop); }
 };

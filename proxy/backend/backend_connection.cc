@@ -187,11 +187,26 @@ void BackendConnection::read_replies() {
       return fail("protocol error on the connection");
     if (reply_end == nullptr) {
       take_part(p, static_cast<std::size_t>(end - p));
-      return;
+      break;
     }
     if (!take_reply(p, static_cast<std::size_t>(reply_end - p))) return;
     p = reply_end;
   }
+  if (answered_ >= measured_end_) [[unlikely]]
+    end_measurement();
+}
+
+// A streamed request has no end yet that could be waited for.
+void BackendConnection::begin_measurement() {
+  measured_ms_ = tail_->submitted_ms;
+  if (measured_end_ != kNotMeasured || use_ == ConnectionUse::Large) return;
+  measured_end_ = written_;
+  measured_from_ns_ = uv_hrtime();
+}
+
+void BackendConnection::end_measurement() {
+  measured_end_ = kNotMeasured;
+  node_.note_latency((uv_hrtime() - measured_from_ns_) / 1000);
 }
 
 // A piece of a reply that goes on.
@@ -295,6 +310,8 @@ void BackendConnection::flush() {
   written_ += result.count;
   if (result.status == net::IoStatus::Closed) return fail("connection lost");
   write_blocked_ = result.status == net::IoStatus::WouldBlock;
+  if (tail_ != nullptr && tail_->submitted_ms - measured_ms_ >= core_.latency_every_ms) [[unlikely]]
+    begin_measurement();
   watch_now();
   if (stream_source_ != nullptr && out_.size() < kRoomBytes) stream_source_->on_room();
 }

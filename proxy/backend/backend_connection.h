@@ -124,12 +124,16 @@ class BackendConnection final : public net::Socket, public Flushable {
   [[nodiscard]] const ServerSide& server_side() const { return server_side_; }
 
  private:
+  static constexpr std::uint64_t kNotMeasured = ~std::uint64_t{0};
+
   void on_ready(bool readable, bool writable, bool broken) override;
   void mark_dirty() {
     dirty_ = true;
     core_.dirty_connections.push_back(this);
   }
   void dial(std::vector<net::SocketAddress> addresses);
+  void begin_measurement();
+  void end_measurement();
   void greet();
   bool take_greeting(std::string_view reply);
   void read_replies();
@@ -148,6 +152,10 @@ class BackendConnection final : public net::Socket, public Flushable {
   std::uint64_t written_ = 0;
   std::uint64_t answered_ = 0;  // Up to the oldest request that is not.
   std::uint64_t mark_ = 0;
+  // Now and then the time from a flush to the answer of all that was sent by then is taken.
+  std::uint64_t measured_end_ = kNotMeasured;  // In the count of written_; answered_ reaches it.
+  std::uint64_t measured_from_ns_ = 0;
+  std::uint32_t measured_ms_ = 0;  // When it was last tried; low bits of the loop's time.
   resp::ReplyParser parser_;
   State state_ = State::Resolving;
   Protocol protocol_;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "proxy/backend/backend_connection.h"
+#include "proxy/latency_histogram.h"
 
 namespace proxy::backend {
 
@@ -85,9 +86,15 @@ class NodeBackend {
   // then they were dealt with (CLIENT KILL).
   [[nodiscard]] std::vector<std::uint64_t> hand_over_lost_clients();
   void end_fence(bool is_over);
+  // How long answers took since this was last asked, sampled; null: none did.
+  [[nodiscard]] std::unique_ptr<LatencyHistogram> take_latency() { return std::move(latency_); }
 
   // From connections.
   void note_lost(const ServerSide& side);
+  void note_latency(std::uint64_t microseconds) {
+    if (latency_ == nullptr) latency_ = std::make_unique<LatencyHistogram>();
+    latency_->add(microseconds);
+  }
   void on_connection_ready(const BackendConnection& connection);
   void on_connection_failed(BackendConnection* connection, const std::string& why, bool was_ready,
                             const std::vector<Ticket*>& unsent, std::string_view bytes);
@@ -130,6 +137,7 @@ class NodeBackend {
   std::vector<std::uint64_t> lost_ids_;  // Oldest first; `handed_over_` of them were handed over.
   std::size_t handed_over_ = 0;
   bool is_fenced_ = false;
+  std::unique_ptr<LatencyHistogram> latency_;
   std::uint64_t retry_at_ms_ = 0;
   std::uint64_t backoff_ms_ = 0;
   std::string last_error_;

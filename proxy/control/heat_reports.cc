@@ -31,7 +31,12 @@ std::vector<admin::SlotHeat> lines_of(const std::vector<slots::SlotId>& slots,
 
 std::vector<admin::NodeHeat> nodes_of(const RoutingTable& table, const HeatFacts& facts) {
   std::vector<admin::NodeHeat> nodes(table.nodes.size());
-  for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i].node = table.nodes[i].name;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].node = table.nodes[i].name;
+    if (const auto known = facts.latency_p99_ms.find(nodes[i].node);
+        known != facts.latency_p99_ms.end())
+      nodes[i].latency_p99_ms = known->second;
+  }
   for (std::size_t slot = 0; slot < slots::kSlotCount; ++slot) {
     const auto id = static_cast<slots::SlotId>(slot);
     admin::NodeHeat& node = nodes[table.map->owner(id)];

@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "admin/heat_api.h"
 #include "proxy/routing_table.h"
@@ -17,6 +19,7 @@ struct HeatFacts {
   slots::SlotRates rates = {};
   std::shared_ptr<const slots::SlotCensus> census = {};  // Null: keys were never counted.
   std::chrono::seconds census_age{0};
+  std::map<std::string, double> latency_p99_ms = {};  // By node; of those that were measured.
 };
 
 [[nodiscard]] admin::HeatReport heat_report(const RoutingTable& table, const HeatFacts& facts,

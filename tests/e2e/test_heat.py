@@ -1,4 +1,4 @@
-"""What slots do and hold: heat, and plans by keys and operations."""
+"""What slots do and hold: heat, plans by keys and operations, and plans that slow down."""
 import threading
 
 from harness import plans
@@ -147,3 +147,36 @@ def a_spread_that_stays_is_proposed_once_and_never_approved(fresh):
 
 def seconds_up(shop):
     return plans.ask(shop, "STATUS")["uptime_seconds"]
+
+
+@test(seconds=90)
+def a_plan_slows_down_while_a_node_answers_late_and_recovers(fresh):
+    shop = fresh(
+        config={"rebalance": {"grace": "300ms", "latency": "25ms"}},
+        node_args=("--enable-debug-command", "yes"),
+    )
+    with shop.client() as wire:
+        keys = keys_on(0, 20000)
+        for n in range(0, len(keys), 500):
+            wire.raw("MSET", *[part for key in keys[n : n + 500] for part in (key, "x" * 200)])
+    plan = plans.propose(shop, "--drain", "inv-bcn", "--limit", "400KB/s")
+
+    def progress():
+        return plans.show(shop, plan["id"]).get("progress", {})
+
+    with Hammer(shop.client(), ("GET", keys[0])):
+        with Hammer(shop.node(0).client(), ("DEBUG", "SLEEP", "0.04")):
+            plans.approve(shop, plan)
+            eventually(lambda: "slowed_to" in progress(), 30, lambda: "slowed: %s" % progress())
+            found = progress()
+            check(found["slowed_to"] < 400000, str(found))
+            has(found["speed_reason"], "slowed: p99 of inv-bcn", "target 25 ms")
+        slowest = progress()["slowed_to"]
+        eventually(
+            lambda: progress().get("slowed_to", 400000) > slowest,
+            20,
+            lambda: "faster than %d again: %s" % (slowest, progress()),
+        )
+    same(plans.show(shop, plan["id"])["bytes_per_second"], 400000, "the approved limit")
+    plans.ask(shop, "PLAN", "ABORT", plan["id"])
+    plans.wait(shop, plan, "aborted")

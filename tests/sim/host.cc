@@ -151,7 +151,7 @@ mover::Wish Host::wish() const { return needs_of(plan(), nodes()).wish; }
 // --- the operator
 
 Surroundings Host::surroundings() const {
-  return {.places = kPlaces, .defaults = {.pause = conf::Milliseconds(50)}};
+  return {.places = kPlaces, .defaults = {.pause = conf::Milliseconds(50), .latency = {}}};
 }
 
 slots::PlanId Host::approve(const std::vector<slots::Goal>& goals) {

@@ -18,7 +18,7 @@ SlotHeat slot(std::uint64_t number, double operations) {
 HeatReport report() {
   return {.cluster = "shop",
           .epoch = 7,
-          .nodes = {{"inv-bcn", 300, 90'000, 150, 100}, {"inv-vlc", 100, 10, 50, 5}},
+          .nodes = {{"inv-bcn", 300, 90'000, 150, 100, 4.6}, {"inv-vlc", 100, 10, 50, 5, {}}},
           .by_operations = {slot(8000, 200), slot(5, 100)},
           .by_bytes = {slot(5, 100)}};
 }
@@ -36,9 +36,9 @@ TEST_CASE("heat shows nodes, then the hottest slots") {
   check_round_trip(report());
   CHECK(render(report(), {}) ==
         "cluster shop   epoch 7   means over the last 10 to 20 s, through this proxy\n"
-        "NODE     OPS/S            BYTES/S  OPS/S OVER 1m\n"
-        "inv-bcn    300  75.0 %  90.0 KB/s            150\n"
-        "inv-vlc    100  25.0 %     10 B/s             50\n"
+        "NODE     OPS/S            BYTES/S  OPS/S OVER 1m     P99\n"
+        "inv-bcn    300  75.0 %  90.0 KB/s            150  4.6 ms\n"
+        "inv-vlc    100  25.0 %     10 B/s             50       -\n"
         "hottest slots by operations\n"
         "  SLOT  NODE     OPS/S    BYTES/S  OPS/S OVER 1m  KEYS  STORED\n"
         "  8000  inv-bcn    200  61.0 KB/s            100     -       -\n"

@@ -25,7 +25,10 @@ HeatFacts facts() {
   slots::SlotTotals totals(slots::kSlotCount);
   totals[5] = {30, 300};
   totals[9000] = {10, 10'000};
-  return {slots::SlotHistory(0).rates(totals, 1)};
+  HeatFacts made;
+  made.rates = slots::SlotHistory(0).rates(totals, 1);
+  made.latency_p99_ms = {{"a", 4.6}};
+  return made;
 }
 
 }  // namespace
@@ -42,6 +45,8 @@ TEST_CASE("slots are told with their owners, nodes with all that their slots do"
   CHECK(report.by_bytes[0].slot == 9000);
   REQUIRE(report.nodes.size() == 2);
   CHECK(report.nodes[0].operations == doctest::Approx(30));
+  CHECK(report.nodes[0].latency_p99_ms == 4.6);
+  CHECK_FALSE(report.nodes[1].latency_p99_ms.has_value());
   CHECK(report.nodes[1].bytes == doctest::Approx(10'000));
 }
 

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <map>
 
 #include "tests/support/worker_rig.h"
 
@@ -32,6 +34,16 @@ struct Rig {
     slots::SlotTotals totals(slots::kSlotCount);
     rig.worker().traffic().add_to(totals);
     return totals;
+  }
+  std::map<std::string, proxy::LatencyHistogram> latencies(std::uint32_t every_ms) {
+    std::map<std::string, proxy::LatencyHistogram> found;
+    std::atomic<bool> is_there = false;
+    rig.worker().take_latencies(every_ms, [&](auto latencies) {
+      found = std::move(latencies);
+      is_there = true;
+    });
+    REQUIRE(rig.run_until([&] { return is_there.load(); }));
+    return found;
   }
 
   TestLoop loop;
@@ -80,4 +92,16 @@ TEST_CASE("of a request with keys on several nodes each slot has its part") {
     CHECK(totals[slot].operations == 1);
     CHECK(totals[slot].bytes == std::string_view("$1\r\nk\r\n").size() + kReplyBytes);
   }
+}
+
+TEST_CASE("how long a node's answers take is measured") {
+  Rig r;
+  (void)r.latencies(0);
+  auto client = r.rig.client();
+  client->ask({"GET", "k"});
+  const auto latencies = r.latencies(0);
+  REQUIRE(latencies.contains("a"));
+  CHECK(latencies.at("a").total() == 1);
+  CHECK(latencies.at("a").quantile(0.99) > 0);
+  CHECK(latencies.size() == 1);
 }
