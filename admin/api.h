@@ -32,12 +32,13 @@ struct VerbHelp {
   std::string_view help;
 };
 
-inline constexpr std::array<VerbHelp, 13> kVerbs{{
+inline constexpr std::array<VerbHelp, 14> kVerbs{{
     {"AUTH", "PASSWORD", "log in; needed first over TCP for all but PING, HEALTH and QUIT"},
     {"PING", "", "a sign of life"},
     {"STATUS", "", "the cluster, its nodes, workers and totals"},
     {"NODES", "", "the nodes in detail"},
     {"SLOTS", "[HEAT [N]]", "the slots of each node; HEAT: the hottest and the largest slots"},
+    {"HOTKEYS", "[SECONDS] [N]", "watch requests for so long, then name the keys used most"},
     {"EXPLAIN", "KEY... | --command COMMAND ARG...", "slot and owner of keys, or a command's way"},
     {"STRAYS", "[LIST]", "count, or list, keys on nodes that do not own their slots"},
     {"PLAN", "PROPOSE --GOAL... | LIST | SHOW N | APPROVE N --digest D | HELP | ...",

@@ -49,6 +49,7 @@ struct Options {
   bool is_list = false;
   bool is_heat = false;
   std::uint64_t top = 10;
+  std::uint64_t seconds = 5;
   Words words;
   std::string config_file;
 };
@@ -151,18 +152,34 @@ void register_report(CLI::App& app, const char* name, const char* verb, const ch
   });
 }
 
+CLI::Option* take_top(CLI::App& command, Options& options, std::uint64_t most, const char* help) {
+  return command.add_option("--top", options.top, help)
+      ->type_name("N")
+      ->check(CLI::Range(std::uint64_t{1}, most).description(""));
+}
+
 void register_slots(CLI::App& app, Options& options, const Session& session, int& exit_code) {
   CLI::App* slots = add(app, "slots", "The slots of each node, or what they do");
   CLI::Option* heat =
       slots->add_flag("--heat", options.is_heat, "The slots with most traffic, and the largest");
-  slots->add_option("--top", options.top, "So many of each; 10 when not given")
-      ->type_name("N")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{slots::kSlotCount}).description(""))
-      ->needs(heat);
+  take_top(*slots, options, slots::kSlotCount, "So many of each; 10 when not given")->needs(heat);
   slots->callback([&] {
     const Words request{"SLOTS", "HEAT", std::to_string(options.top)};
     exit_code = static_cast<int>(options.is_heat ? session.show<HeatReport>(request)
                                                  : session.show<SlotsReport>({"SLOTS"}));
+  });
+}
+
+void register_hot_keys(CLI::App& app, Options& options, const Session& session, int& exit_code) {
+  CLI::App* keys = add(app, "hot-keys", "Watch requests for some seconds: the keys used most");
+  keys->add_option("--seconds", options.seconds, "Watch for so long; 5 when not given")
+      ->type_name("N")
+      ->check(CLI::Range(std::uint64_t{1}, kHotKeysSecondsMax).description(""));
+  take_top(*keys, options, kHotKeysMax, "Name so many; 10 when not given");
+  keys->callback([&] {
+    const Words request{"HOTKEYS", std::to_string(options.seconds), std::to_string(options.top)};
+    const double timeout = kTimeoutSeconds + static_cast<double>(options.seconds);
+    exit_code = static_cast<int>(session.show<HotKeysReport>(request, timeout));
   });
 }
 
@@ -171,6 +188,7 @@ void register_commands(CLI::App& app, Options& options, const Session& session, 
                                 exit_code);
   register_report<NodesReport>(app, "nodes", "NODES", "The nodes in detail", session, exit_code);
   register_slots(app, options, session, exit_code);
+  register_hot_keys(app, options, session, exit_code);
 
   CLI::App* explain = add(app, "explain", "Slot and owner of keys, or the way of a command");
   explain->add_flag("--command", options.is_command, "The words are a command and its arguments");

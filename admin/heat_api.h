@@ -1,7 +1,9 @@
-// The admin protocol's part about what slots do: the report of SLOTS HEAT. See api.h for how words
-// and reports travel.
+// The admin protocol's part about what slots do: the reports of SLOTS HEAT and HOTKEYS. See api.h
+// for how words and reports travel.
 //
 // SLOTS HEAT [N]               the N (10) slots with most traffic, and the largest: HeatReport
+// HOTKEYS [SECONDS] [N]        watches requests for so long (5), then names the N (10) keys that
+//                              came most often: HotKeysReport; one watch at a time
 // Shared by daemon and CLI, and header-only for that reason.
 #pragma once
 
@@ -13,6 +15,9 @@
 #include "admin/api.h"
 
 namespace admin {
+
+inline constexpr std::uint64_t kHotKeysSecondsMax = 300;
+inline constexpr std::uint64_t kHotKeysMax = 500;
 
 // Per second: over the last ten to twenty seconds, and over the last minute or little more.
 struct SlotHeat {
@@ -84,6 +89,50 @@ struct HeatReport {
     field("by_keys", self.by_keys);
     field("counted_seconds_ago", self.counted_seconds_ago);
     field("count_exact", self.is_count_exact);
+  }
+};
+
+struct HotKey {
+  Bytes key = {};
+  bool is_cut = false;  // `key` is only its beginning.
+  std::uint64_t slot = 0;
+  std::string node = {};
+  std::uint64_t count = 0;  // Uses in the watched time; at most `error` too many.
+  std::uint64_t error = 0;
+  double per_second = 0;
+
+  friend bool operator==(const HotKey&, const HotKey&) = default;
+
+  template <class Self, class Fields>
+  static void describe(Self& self, Fields& field) {
+    field("key", self.key);
+    field("cut", self.is_cut);
+    field("slot", self.slot);
+    field("node", self.node);
+    field("count", self.count);
+    field("error", self.error);
+    field("per_second", self.per_second);
+  }
+};
+
+struct HotKeysReport {
+  std::string cluster = {};
+  std::uint64_t epoch = 0;
+  double seconds = 0;
+  std::uint64_t total = 0;  // Uses of keys in that time.
+  bool is_sampled = false;  // Too many to look at each: all counts are estimates.
+  std::vector<HotKey> keys = {};
+
+  friend bool operator==(const HotKeysReport&, const HotKeysReport&) = default;
+
+  template <class Self, class Fields>
+  static void describe(Self& self, Fields& field) {
+    field("cluster", self.cluster);
+    field("epoch", self.epoch);
+    field("seconds", self.seconds);
+    field("total", self.total);
+    field("sampled", self.is_sampled);
+    field("keys", self.keys);
   }
 };
 

@@ -80,4 +80,30 @@ std::string render(const HeatReport& report, RenderStyle style) {
                       report.by_keys, style);
 }
 
+std::string render(const HotKeysReport& report, RenderStyle style) {
+  if (report.keys.empty()) {
+    return fmt::format("no request with a key came in {:.0f} s\n", report.seconds);
+  }
+  Table table({{"KEY"},
+               {"SLOT", Align::Right},
+               {"NODE"},
+               {"USES/S", Align::Right},
+               {"", Align::Right},
+               {}});
+  const auto total = static_cast<double>(report.total);
+  for (const HotKey& key : report.keys) {
+    // What may be somebody else's uses altogether says nothing.
+    const bool is_vague = key.error * 2 > key.count;
+    table.add({printable(key.key.raw) + (key.is_cut ? "…" : ""),
+               std::to_string(key.slot),
+               key.node,
+               short_number(key.per_second),
+               share_of(static_cast<double>(key.count), total),
+               {is_vague ? "at most" : "", Colour::Quiet}});
+  }
+  return fmt::format("{} uses of keys in {:.0f} s{}\n", with_thousands(report.total),
+                     report.seconds, report.is_sampled ? ", sampled" : "") +
+         table.text(style.is_coloured);
+}
+
 }  // namespace admin

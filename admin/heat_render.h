@@ -1,4 +1,4 @@
-// The report about what slots do as text for people. Pure.
+// The reports about what slots do as text for people. Pure.
 #pragma once
 
 #include <string>
@@ -9,5 +9,6 @@
 namespace admin {
 
 [[nodiscard]] std::string render(const HeatReport& report, RenderStyle style);
+[[nodiscard]] std::string render(const HotKeysReport& report, RenderStyle style);
 
 }  // namespace admin

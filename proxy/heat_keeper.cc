@@ -72,4 +72,29 @@ HeatKeeper::Latency HeatKeeper::latency(const std::string& node) const {
   return {p99_of(now), p99_of(found->second.usual)};
 }
 
+void HeatKeeper::watch_keys(std::chrono::seconds duration, KeysDone done) {
+  if (keys_done_ != nullptr) {
+    return done(slots::fail(slots::Errc::Conflict,
+                            "keys are being watched already; ask again when that is over"));
+  }
+  keys_done_ = std::move(done);
+  for (const auto& worker : workers_) worker->begin_hot_keys();
+  watch_timer_.start(duration, [this] { take_keys(); });
+}
+
+void HeatKeeper::take_keys() {
+  auto all = std::make_shared<slots::TopKeys>(1);
+  auto waiting = std::make_shared<std::size_t>(workers_.size());
+  for (const auto& worker : workers_) {
+    worker->take_hot_keys(
+        [this, life = life_, all, waiting](std::shared_ptr<const slots::TopKeys> keys) {
+          post_([this, life, all, waiting, keys = std::move(keys)] {
+            if (!*life) return;
+            if (keys != nullptr) all->merge(*keys);
+            if (--*waiting == 0) std::exchange(keys_done_, nullptr)(std::move(all));
+          });
+        });
+  }
+}
+
 }  // namespace proxy

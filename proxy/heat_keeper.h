@@ -1,12 +1,17 @@
-// HeatKeeper: what slots do and how fast nodes answer, of all workers together.
+// HeatKeeper: what slots do, how fast nodes answer, and which keys come most often, of all workers
+// together.
 //
 // Of slots workers count; they are not asked. A tick that is due reads their counters and remembers
 // the sums, and rates are differences, made when somebody wants to know. For latencies a round of
 // messages goes to all workers: each second while somebody looks closely, else each ten.
 //
+// Limits:  one watch of keys at a time.
 // Thread:  the control thread. The workers must outlive it.
 #pragma once
 
+#include <uv.h>
+
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,16 +21,20 @@
 #include <string>
 
 #include "proxy/latency_histogram.h"
+#include "proxy/net/loop_timer.h"
 #include "proxy/worker.h"
+#include "slots/result.h"
 #include "slots/slot_heat.h"
+#include "slots/top_keys.h"
 
 namespace proxy {
 
 class HeatKeeper {
  public:
   // `post` hands work to the control thread, from any thread.
-  HeatKeeper(const Worker::WorkersByIndex& workers, std::function<void(std::function<void()>)> post)
-      : workers_(workers), post_(std::move(post)) {}
+  HeatKeeper(uv_loop_t* loop, const Worker::WorkersByIndex& workers,
+             std::function<void(std::function<void()>)> post)
+      : workers_(workers), post_(std::move(post)), watch_timer_(loop) {}
   ~HeatKeeper() { *life_ = false; }
   HeatKeeper(const HeatKeeper&) = delete;
   HeatKeeper& operator=(const HeatKeeper&) = delete;
@@ -42,6 +51,10 @@ class HeatKeeper {
   // Nodes are measured more often, and what is seen is not taken for the usual.
   void look_closely(bool is_close) { is_close_ = is_close; }
 
+  // See control::AdminPort.
+  using KeysDone = std::function<void(slots::Result<std::shared_ptr<const slots::TopKeys>>)>;
+  void watch_keys(std::chrono::seconds duration, KeysDone done);
+
  private:
   struct Measured {
     LatencyHistogram last;  // Of the last round, and the one before.
@@ -53,6 +66,7 @@ class HeatKeeper {
   [[nodiscard]] slots::SlotTotals totals() const;
   void begin_round();
   void end_round();
+  void take_keys();
 
   const Worker::WorkersByIndex& workers_;
   std::function<void(std::function<void()>)> post_;
@@ -63,6 +77,8 @@ class HeatKeeper {
   std::size_t waiting_ = 0;                        // Workers that have not answered in this round.
   std::map<std::string, LatencyHistogram> round_;  // What the others have said. By node.
   std::map<std::string, Measured> measured_;       // By node.
+  net::LoopTimer watch_timer_;
+  KeysDone keys_done_;  // Not null: keys are being watched.
   std::shared_ptr<bool> life_ = std::make_shared<bool>(true);
 };
 

@@ -80,6 +80,7 @@ Proxy::~Proxy() {
       for (WorkerListener& listener : listeners) ::close(listener.descriptor);
     }
     rebalancer_.reset();
+    heat_.reset();
     health_.reset();
     admin_.reset();
     uv_run(&loop_, UV_RUN_DEFAULT);
@@ -215,6 +216,8 @@ void Proxy::start_control() {
   callbacks.first_round_done = [this] { start_workers(); };
   health_ =
       std::make_unique<control::HealthWatcher>(&loop_, std::move(options), std::move(callbacks));
+  heat_ = std::make_unique<HeatKeeper>(
+      &loop_, workers_, [this](std::function<void()> work) { mailbox_.post(std::move(work)); });
   make_rebalancer();
   watch_nodes();
 }
@@ -228,7 +231,7 @@ void Proxy::make_rebalancer() {
   host.open_endpoint = [this](const conf::NodeConfig& node) { return open_endpoint(node); };
   host.flushes = [this] { return sum_of(&WorkerStats::flushes); };
   host.lost_flushes = [this] { return sum_of(&WorkerStats::lost_flushes); };
-  host.heat = [this]() -> HeatKeeper& { return heat_; };
+  host.heat = [this]() -> HeatKeeper& { return *heat_; };
   host.count_slots = [this](conf::Milliseconds patience, Rebalancer::CountDone done) {
     count_slots(patience, std::move(done));
   };
@@ -321,7 +324,7 @@ void Proxy::tick() {
   ops_per_second_ =
       static_cast<double>(requests - requests_before_) * 1000.0 / static_cast<double>(kTickMs);
   requests_before_ = requests;
-  if (workers_started_) heat_.tick();
+  if (workers_started_) heat_->tick();
   rebalancer_->tick();
   give_memory_back();
 }
@@ -440,13 +443,23 @@ control::AdminSnapshot Proxy::snapshot() {
 control::HeatFacts Proxy::heat() {
   const auto age = std::chrono::steady_clock::now() - census_taken_at_;
   control::HeatFacts facts{
-      heat_.rates(), census_, std::chrono::duration_cast<std::chrono::seconds>(age), {}};
+      heat_->rates(), census_, std::chrono::duration_cast<std::chrono::seconds>(age), {}};
   for (const NodeRoute& node : cluster_.table()->nodes) {
-    const HeatKeeper::Latency latency = heat_.latency(node.name);
+    const HeatKeeper::Latency latency = heat_->latency(node.name);
     if (const auto p99 = latency.now ? latency.now : latency.usual)
       facts.latency_p99_ms[node.name] = static_cast<double>(*p99) / 1000;
   }
   return facts;
+}
+
+void Proxy::watch_keys(
+    std::chrono::seconds duration,
+    std::function<void(slots::Result<std::shared_ptr<const slots::TopKeys>>)> done) {
+  if (!workers_started_) {
+    return done(
+        slots::fail(slots::Errc::Unavailable, "no clients are served yet; ask again in a moment"));
+  }
+  heat_->watch_keys(duration, std::move(done));
 }
 
 void Proxy::plan(const std::vector<std::string>& words, const control::AdminPeer& peer,
@@ -523,6 +536,7 @@ void Proxy::end() {
   stray_count_.reset();
   slot_count_.reset();
   rebalancer_.reset();
+  heat_.reset();
   health_.reset();
   admin_.reset();
   for (uv_signal_t& handle : signals_) uv_close(reinterpret_cast<uv_handle_t*>(&handle), nullptr);

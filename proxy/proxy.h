@@ -78,6 +78,9 @@ class Proxy final : private control::AdminPort {
   void count_strays(bool sample_only, std::size_t names_max,
                     std::function<void(slots::Result<std::vector<control::NodeStrayCount>>)> done);
   control::HeatFacts heat() override;
+  void watch_keys(
+      std::chrono::seconds duration,
+      std::function<void(slots::Result<std::shared_ptr<const slots::TopKeys>>)> done) override;
   void count_slots(conf::Milliseconds patience, Rebalancer::CountDone done);
   void plan(const std::vector<std::string>& words, const control::AdminPeer& peer,
             std::function<void(slots::Result<std::string>)> done) override;
@@ -104,8 +107,7 @@ class Proxy final : private control::AdminPort {
   session::SessionCounts counts_;
   std::vector<std::vector<WorkerListener>> listeners_;  // Per worker, until they are started.
   Worker::WorkersByIndex workers_;
-  HeatKeeper heat_{workers_,
-                   [this](std::function<void()> work) { mailbox_.post(std::move(work)); }};
+  std::unique_ptr<HeatKeeper> heat_;
   bool workers_started_ = false;
   std::set<std::string> open_endpoints_;  // "inv-bcn 127.0.0.1:6401".
   std::function<void()> on_ready_;

@@ -112,6 +112,7 @@ void Worker::end_turn() {
 void Worker::tick() {
   sessions_->tick();
   backends_->tick();
+  if (core_.hot_keys != nullptr) core_.hot_keys->pace();
   if (drained_ && sessions_->size() == 0) std::exchange(drained_, nullptr)();
   core_.blocks.trim();
   core_.tickets.trim();
@@ -147,6 +148,16 @@ void Worker::take_latencies(std::uint32_t every_ms,
     }
     done(std::move(latencies));
   });
+}
+
+void Worker::begin_hot_keys() {
+  post([](Worker& worker) {
+    worker.core_.hot_keys = std::make_unique<slots::TopKeys>(uv_hrtime() + worker.options_.index);
+  });
+}
+
+void Worker::take_hot_keys(std::function<void(std::shared_ptr<const slots::TopKeys>)> done) {
+  post([done = std::move(done)](Worker& worker) { done(std::move(worker.core_.hot_keys)); });
 }
 
 void Worker::follow_fence() {

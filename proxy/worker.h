@@ -73,6 +73,9 @@ class Worker final : public session::OtherWorkers {
   // worker's thread, or never when the worker ends first.
   void take_latencies(std::uint32_t every_ms,
                       std::function<void(std::map<std::string, LatencyHistogram>)> done);
+  // Counts which keys come most often, from now until they are taken; null when it did not.
+  void begin_hot_keys();
+  void take_hot_keys(std::function<void(std::shared_ptr<const slots::TopKeys>)> done);
 
  private:
   void run();

@@ -18,6 +18,7 @@
 #include "proxy/resp/request_parser.h"
 #include "proxy/routing_table.h"
 #include "proxy/slot_traffic.h"
+#include "slots/top_keys.h"
 
 namespace proxy {
 
@@ -88,6 +89,7 @@ struct WorkerCore {
       graveyard;  // Closed before libuv knew them; freed at the turn's end.
   WorkerStats stats;
   std::unique_ptr<SlotTraffic> traffic = std::make_unique<SlotTraffic>();
+  std::unique_ptr<slots::TopKeys> hot_keys;  // Null: nobody asks for them.
   // A connection to a node measures how long answers take no more often than this.
   std::uint32_t latency_every_ms = kLatencyEveryMs;
 

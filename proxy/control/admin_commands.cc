@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "admin/api.h"
+#include "admin/heat_api.h"
 #include "conf/units.h"
 #include "proxy/control/admin_explain.h"
 #include "proxy/control/admin_reports.h"
@@ -54,6 +55,9 @@ std::optional<std::string> report_of(std::string_view verb, AdminPort& port) {
   return std::nullopt;
 }
 
+constexpr std::uint64_t kTold = 10;
+constexpr std::uint64_t kWatchedSeconds = 5;
+
 // The word at this place as a number from 1 to `most`; `otherwise` when there is none.
 slots::Result<std::uint64_t> number_at(const AdminCommands::Words& words, std::size_t place,
                                        std::uint64_t most, std::uint64_t otherwise) {
@@ -62,8 +66,7 @@ slots::Result<std::uint64_t> number_at(const AdminCommands::Words& words, std::s
 }
 
 AdminReply slot_heat(AdminPort& port, const AdminCommands::Words& words) {
-  constexpr std::uint64_t kSlotsTold = 10;
-  const auto count = number_at(words, 2, slots::kSlotCount, kSlotsTold);
+  const auto count = number_at(words, 2, slots::kSlotCount, kTold);
   if (verb_of(words[1]) != "HEAT" || words.size() > 3 || !count) return usage("SLOTS");
   return AdminReply::body(
       to_json(heat_report(*port.snapshot().table, port.heat(), static_cast<std::size_t>(*count))));
@@ -91,6 +94,7 @@ void AdminCommands::run(const Words& words, const AdminPeer& peer, Done done) {
   if (verb == "EXPLAIN") return done(explain(port_.snapshot(), words));
   if (verb == "STRAYS") return count_strays(words, std::move(done));
   if (verb == "PLAN") return plan(words, peer, std::move(done));
+  if (verb == "HOTKEYS") return hot_keys(words, done);
   if (verb == "SLOTS" && words.size() > 1) return done(slot_heat(port_, words));
   if (words.size() > 1 && (verb == "PING" || verb == "RELOAD")) return done(usage(verb));
   if (verb == "PING") return done(AdminReply::simple("PONG"));
@@ -127,6 +131,20 @@ void AdminCommands::plan(const Words& words, const AdminPeer& peer, Done done) {
   port_.plan(words, peer, [life = life_, done = std::move(done)](slots::Result<std::string> json) {
     if (!*life) return;
     done(json ? AdminReply::body(*std::move(json)) : error_of(json.error()));
+  });
+}
+
+void AdminCommands::hot_keys(const Words& words, const Done& done) {
+  const auto seconds = number_at(words, 1, admin::kHotKeysSecondsMax, kWatchedSeconds);
+  const auto count = number_at(words, 2, admin::kHotKeysMax, kTold);
+  if (!seconds || !count || words.size() > 3) return done(usage("HOTKEYS"));
+  const std::chrono::seconds duration{static_cast<std::int64_t>(*seconds)};
+  port_.watch_keys(duration, [this, life = life_, duration, done, count = *count](
+                                 slots::Result<std::shared_ptr<const slots::TopKeys>> keys) {
+    if (!*life) return;
+    if (!keys) return done(error_of(keys.error()));
+    done(AdminReply::body(to_json(hot_keys_report(*port_.snapshot().table, **keys, duration,
+                                                  static_cast<std::size_t>(count)))));
   });
 }
 

@@ -45,6 +45,7 @@ class AdminCommands {
   void reload(const AdminPeer& peer, Done done);
   void count_strays(const Words& words, Done done);
   void plan(const Words& words, const AdminPeer& peer, Done done);
+  void hot_keys(const Words& words, const Done& done);
 
   AdminPort& port_;
   bool is_reloading_ = false;

@@ -101,6 +101,11 @@ class AdminPort {
       bool list, std::function<void(slots::Result<std::vector<NodeStrayCount>>)> done) = 0;
 
   [[nodiscard]] virtual HeatFacts heat() = 0;
+  // Looks at clients' requests for so long; then, which keys they named. Conflict: somebody else's
+  // watch is not over.
+  virtual void watch_keys(
+      std::chrono::seconds duration,
+      std::function<void(slots::Result<std::shared_ptr<const slots::TopKeys>>)> done) = 0;
 
   // PLAN and the words behind it; the answer is a report of admin/plan_api.h as JSON.
   virtual void plan(const std::vector<std::string>& words, const AdminPeer& peer,

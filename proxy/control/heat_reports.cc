@@ -70,4 +70,25 @@ admin::HeatReport heat_report(const RoutingTable& table, const HeatFacts& facts,
   return report;
 }
 
+admin::HotKeysReport hot_keys_report(const RoutingTable& table, const slots::TopKeys& keys,
+                                     std::chrono::seconds watched, std::size_t count) {
+  admin::HotKeysReport report;
+  report.cluster = table.cluster;
+  report.epoch = table.map->epoch();
+  report.seconds = static_cast<double>(watched.count());
+  report.total = keys.total();
+  report.is_sampled = keys.is_sampled();
+  for (const slots::TopKeys::Key& key : keys.top(count)) {
+    admin::HotKey& line = report.keys.emplace_back();
+    line.key.raw = key.name;
+    line.is_cut = key.is_cut;
+    line.slot = key.slot;
+    line.node = table.nodes[table.map->owner(key.slot)].name;
+    line.count = key.count;
+    line.error = key.error;
+    line.per_second = static_cast<double>(key.count) / report.seconds;
+  }
+  return report;
+}
+
 }  // namespace proxy::control

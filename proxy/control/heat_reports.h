@@ -11,6 +11,7 @@
 #include "proxy/routing_table.h"
 #include "slots/slot_census.h"
 #include "slots/slot_heat.h"
+#include "slots/top_keys.h"
 
 namespace proxy::control {
 
@@ -24,5 +25,8 @@ struct HeatFacts {
 
 [[nodiscard]] admin::HeatReport heat_report(const RoutingTable& table, const HeatFacts& facts,
                                             std::size_t count);
+[[nodiscard]] admin::HotKeysReport hot_keys_report(const RoutingTable& table,
+                                                   const slots::TopKeys& keys,
+                                                   std::chrono::seconds watched, std::size_t count);
 
 }  // namespace proxy::control

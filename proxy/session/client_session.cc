@@ -5,6 +5,7 @@
 
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/error_text.h"
+#include "proxy/resp/key_finder.h"
 #include "proxy/resp/reserved_key.h"
 #include "proxy/route/cluster_replies.h"
 #include "proxy/session/commands.h"
@@ -18,6 +19,20 @@ namespace proxy::session {
 namespace {
 
 constexpr std::size_t kStreamQueue = 1'000'000;  // Of a large request, ahead of the node.
+
+void note_keys(slots::TopKeys& keys, const resp::CommandTable& commands, resp::Args args) {
+  if (args.empty() || !keys.is_drawn()) return;
+  const resp::CommandSpec* spec = commands.find(args[0]);
+  if (spec != nullptr && spec->rule == resp::KeyRule::Container && args.size() > 1)
+    spec = commands.find_sub(*spec, args[1]);
+  if (spec == nullptr || !spec->arity_ok(args.size())) return;
+  thread_local std::vector<std::uint32_t> positions;
+  if (!resp::find_keys(*spec, args, positions)) return;
+  for (std::uint32_t position : positions) {
+    if (!resp::is_reserved_key(args[position]))
+      keys.add(args[position], slots::slot_of_key(args[position]));
+  }
+}
 
 }  // namespace
 
@@ -126,7 +141,7 @@ void ClientSession::process_kept_input() {
 // Executes whole requests; returns how many bytes they took. What is left belongs to `frame`.
 std::size_t ClientSession::process(const char* bytes, std::size_t size, resp::FrameState& frame) {
   resp::RequestLimits limits{static_cast<std::int64_t>(table().limits.bulk), authenticated_};
-  const bool is_fenced = table().fence != nullptr;
+  const bool is_looked_at = is_watched();
   std::size_t used = 0;
   while (used < size && holds_ == 0 && !closing_) {
     if (bytes[used] != '*') [[unlikely]] {
@@ -137,7 +152,7 @@ std::size_t ClientSession::process(const char* bytes, std::size_t size, resp::Fr
     }
     resp::FrameOutcome outcome = resp::parse_request(frame, bytes + used, size - used, limits);
     if (outcome == resp::FrameOutcome::Complete) [[likely]] {
-      if (is_fenced && is_kept_back(frame.args)) [[unlikely]] {
+      if (is_looked_at && !may_pass(frame.args)) [[unlikely]] {
         frame.clear();
         return used;
       }
@@ -181,7 +196,7 @@ bool ClientSession::process_inline(const char* bytes, std::size_t size, std::siz
   }
   if (words.empty()) return true;
   std::vector<std::string_view> args(words.begin(), words.end());
-  if (table().fence != nullptr && is_kept_back(args)) return false;
+  if (is_watched() && !may_pass(args)) return false;
   std::string frame;
   resp::append_array_header(frame, args.size());
   for (std::string_view arg : args) resp::append_bulk(frame, arg);
@@ -258,9 +273,13 @@ std::string ClientSession::node_error(slots::NodeIndex node, slots::SlotId slot,
 
 // --- holding
 
-bool ClientSession::is_kept_back(resp::Args args) {
-  if (!keeps_back(*table().fence, *table().commands, args)) return false;
-  hold_for_fence();
+bool ClientSession::may_pass(resp::Args args) {
+  if (table().fence != nullptr && keeps_back(*table().fence, *table().commands, args)) {
+    hold_for_fence();
+    return false;
+  }
+  if (core_.hot_keys != nullptr && authenticated_)
+    note_keys(*core_.hot_keys, *table().commands, args);
   return true;
 }
 

@@ -178,8 +178,13 @@ class ClientSession final : public net::Socket,
   void process_kept_input();
   void execute(resp::Args args, std::string_view bytes);
   void execute_slowly(Request& request);
-  // Whether the fence of now keeps the request back; the session is held then.
-  bool is_kept_back(resp::Args args);
+  // While a fence holds requests back, or somebody asks which keys come most often.
+  [[nodiscard]] bool is_watched() const {
+    return table().fence != nullptr || core_.hot_keys != nullptr;
+  }
+  // Required before execute() while is_watched(). False: the fence of now keeps the request back;
+  // the session is held then.
+  bool may_pass(resp::Args args);
   void hold_for_fence();
   [[nodiscard]] bool was_kept_back(slots::SlotId slot) const {
     return input_ != nullptr && input_->kept_back_by != nullptr &&

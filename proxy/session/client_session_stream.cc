@@ -45,6 +45,8 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
     }
   }
   core_.stats.requests.add();
+  if (core_.hot_keys != nullptr && core_.hot_keys->is_drawn())
+    core_.hot_keys->add(frame.args[1], slot);
   FrameSkipper skipper(frame.args_left, frame.bulk_length >= 0
                                             ? static_cast<std::uint64_t>(frame.bulk_length) + 2
                                             : 0);

@@ -1,11 +1,12 @@
-"""What slots do and hold: heat, plans by keys and operations, and plans that slow down."""
+"""What slots do and hold: heat, hot keys, plans by keys and operations, and plans that slow down."""
 import threading
 
-from harness import plans
+from harness import plans, resp
 from harness.check import check, eventually, has, same
 from harness.resp import slot_of
 from harness.shop import as_json, key_on, keys_on
 from harness.tests import test
+from harness.wire import Wire
 
 QUICK = {"rebalance": {"grace": "300ms"}}
 
@@ -72,6 +73,26 @@ def several_keys_in_one_request_count_for_each_slot(fresh):
             20,
             lambda: "these slots are the hottest: %s: %s" % (slots, heat(shop)),
         )
+
+
+@test(seconds=60)
+def hot_keys_are_named_while_somebody_asks(fresh):
+    shop = fresh()
+    hot = key_on(2, "hot")
+    others = [("GET", key) for key in keys_on(0, 50)]
+    requests = [request for other in others for request in (other, ("INCR", hot))]
+    with Hammer(shop.client(), *requests):
+        found = as_json(shop.slotctl("hot-keys", "--seconds", "1", "--top", "3", "--json"))
+        same(len(found["keys"]), 3)
+        top = found["keys"][0]
+        same((top["key"], top["slot"], top["node"]), (hot, slot_of(hot), "inv-gir"))
+        share = top["count"] / found["total"]
+        check(0.4 < share < 0.6, "half of all uses are of the hot key: %s" % found)
+        with Wire(shop.admin, "first to ask", timeout=15) as first:
+            first.send(resp.request("HOTKEYS", 2))
+            has(plans.refusal(shop, "HOTKEYS", 1), "already")
+            first.read()
+        has(shop.slotctl("hot-keys", "--seconds", "1").stdout, hot, "inv-gir", "uses of keys in 1 s")
 
 
 @test(seconds=60)

@@ -69,3 +69,20 @@ TEST_CASE("without traffic there is nothing hot") {
   CHECK(render(HeatReport{.cluster = "shop"}, {}).find("no slot has had any requests lately") !=
         std::string::npos);
 }
+
+TEST_CASE("hot keys are told with their share, and vague ones as such") {
+  const HotKeysReport found{.cluster = "shop",
+                            .epoch = 7,
+                            .seconds = 5,
+                            .total = 1000,
+                            .is_sampled = true,
+                            .keys = {{{"feed:all"}, false, 8000, "inv-bcn", 500, 0, 100},
+                                     {{"long"}, true, 5, "inv-vlc", 100, 90, 20}}};
+  check_round_trip(found);
+  CHECK(render(found, {}) ==
+        "1,000 uses of keys in 5 s, sampled\n"
+        "KEY       SLOT  NODE     USES/S\n"
+        "feed:all  8000  inv-bcn     100  50.0 %\n"
+        "long…        5  inv-vlc      20  10.0 %  at most\n");
+  CHECK(render(HotKeysReport{.seconds = 5}, {}) == "no request with a key came in 5 s\n");
+}

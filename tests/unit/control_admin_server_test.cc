@@ -58,6 +58,11 @@ class FakePort final : public AdminPort {
   }
 
   HeatFacts heat() override { return {}; }
+  void watch_keys(
+      std::chrono::seconds,
+      std::function<void(slots::Result<std::shared_ptr<const slots::TopKeys>>)> done) override {
+    done(std::make_shared<const slots::TopKeys>(1));
+  }
 
   void plan(const std::vector<std::string>& words, const AdminPeer& peer,
             std::function<void(slots::Result<std::string>)> done) override {
@@ -478,6 +483,7 @@ TEST_CASE("verbs that take no arguments say so") {
   CHECK(has(peer.ask("STRAYS everything\r\n"), "[LIST]"));
   CHECK(has(peer.ask("SLOTS everything\r\n"), "[HEAT [N]]"));
   CHECK(has(peer.ask("SLOTS HEAT none\r\n"), "[HEAT [N]]"));
+  CHECK(has(peer.ask("HOTKEYS 0\r\n"), "[SECONDS] [N]"));
   CHECK(has(peer.ask("EXPLAIN\r\n"), "KEY..."));
   CHECK(has(peer.ask("EXPLAIN --command\r\n"), "KEY..."));
   CHECK(f.port.reloads.empty());
@@ -493,11 +499,12 @@ TEST_CASE("PLAN hands its words on, with who is connected") {
         "uid " + std::to_string(::getuid()) + ", pid " + std::to_string(::getpid()));
 }
 
-TEST_CASE("SLOTS HEAT answers what slots do") {
+TEST_CASE("SLOTS HEAT and HOTKEYS answer what slots do") {
   Fixture f;
   f.start();
   AdminPeerSocket peer(f.loop, f.address);
   CHECK(has(peer.ask("slots heat 3\r\n"), R"("by_operations":[])"));
+  CHECK(has(peer.ask("hotkeys 1 3\r\n"), R"("seconds":1.0,"total":0)"));
 }
 
 TEST_CASE("HELP names every verb") {

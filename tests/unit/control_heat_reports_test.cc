@@ -69,3 +69,16 @@ TEST_CASE("what was counted of slots is told where it is known") {
   CHECK(report.counted_seconds_ago == 3);
   CHECK_FALSE(report.is_count_exact);
 }
+
+TEST_CASE("hot keys are told with their owners and their uses a second") {
+  slots::TopKeys keys(1);
+  for (int i = 0; i < 10; ++i) {
+    if (keys.is_drawn()) keys.add("k", 9000);
+  }
+  const admin::HotKeysReport report = hot_keys_report(table(), keys, std::chrono::seconds(5), 3);
+  CHECK(report.total == 10);
+  REQUIRE(report.keys.size() == 1);
+  CHECK(report.keys[0].key.raw == "k");
+  CHECK(report.keys[0].node == "b");
+  CHECK(report.keys[0].per_second == doctest::Approx(2));
+}

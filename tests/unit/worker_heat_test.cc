@@ -105,3 +105,27 @@ TEST_CASE("how long a node's answers take is measured") {
   CHECK(latencies.at("a").quantile(0.99) > 0);
   CHECK(latencies.size() == 1);
 }
+
+TEST_CASE("the keys that come most often are named while somebody asks, and not before") {
+  Rig r;
+  auto client = r.rig.client();
+  client->ask({"GET", "before"});
+  r.rig.worker().begin_hot_keys();
+  for (int i = 0; i < 5; ++i) client->ask({"GET", "hot"});
+  client->ask({"SET", "cold", "GET"});
+  client->send("GET inline\r\n");
+  client->read();
+  std::shared_ptr<const slots::TopKeys> keys;
+  std::atomic<bool> is_there = false;
+  r.rig.worker().take_hot_keys([&](std::shared_ptr<const slots::TopKeys> found) {
+    keys = std::move(found);
+    is_there = true;
+  });
+  REQUIRE(r.rig.run_until([&] { return is_there.load(); }));
+  const auto top = keys->top(10);
+  REQUIRE(top.size() == 3);
+  CHECK(top[0].name == "hot");
+  CHECK(top[0].count == 5);
+  CHECK(top[0].slot == slots::slot_of_key("hot"));
+  CHECK(keys->total() == 7);
+}
