@@ -91,7 +91,7 @@ void HeatKeeper::take_keys() {
           post_([this, life, all, waiting, keys = std::move(keys)] {
             if (!*life) return;
             if (keys != nullptr) all->merge(*keys);
-            if (--*waiting == 0) std::exchange(keys_done_, nullptr)(std::move(all));
+            if (--*waiting == 0) std::exchange(keys_done_, nullptr)(all);
           });
         });
   }

@@ -86,6 +86,10 @@ class Proxy final : private control::AdminPort {
             std::function<void(slots::Result<std::string>)> done) override;
   [[nodiscard]] std::uint64_t sum_of(Counter WorkerStats::* counter) const;
   [[nodiscard]] const conf::Config& config() const { return *cluster_.config(); }
+  // Of the names of all connections to nodes.
+  [[nodiscard]] std::string connection_prefix() const {
+    return "slotproxy:" + config().cluster + ":";
+  }
 
   Cluster cluster_;
   std::string config_path_;
