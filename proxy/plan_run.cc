@@ -337,7 +337,9 @@ admin::PlanProgress PlanRun::progress() const {
   report.phase = kPhases.at(static_cast<std::size_t>(phase));
   if (record.limit != 0 && report.bytes_per_second * 10 > record.limit * 9)
     report.speed_reason = "the limit";
-  if (report.bytes_per_second > 0 && report.bytes_total > report.payload_bytes)
+  // What is left once all have moved, copies to be let go, is no matter of bytes.
+  if (report.slots_committed < report.slots_total && report.bytes_per_second > 0 &&
+      report.bytes_total > report.payload_bytes)
     report.eta_seconds = (report.bytes_total - report.payload_bytes) / report.bytes_per_second;
   return report;
 }

@@ -109,6 +109,10 @@ struct Surroundings {
 [[nodiscard]] ClusterState note_collected(const ClusterState& now, slots::PlanId plan,
                                           const slots::SlotSet& slots, const std::string& source);
 
+// Takes what the census found of the moves, and nothing of those with slots that it did not reach.
+void take_census(PlanForecast& forecast, const slots::PlanContent& content,
+                 const slots::SlotCensus& census);
+
 // The plan that is approved, running or paused; null when there is none.
 [[nodiscard]] const PlanRecord* open_plan(const ClusterState& state);
 

@@ -50,25 +50,6 @@ double spread_of(const slots::SlotMap& map) {
   return slots::spread_of({counts.begin(), counts.end()}, weights);
 }
 
-// What the census found of the moves; nothing of those with slots that it did not reach.
-void take_census(PlanForecast& forecast, const slots::PlanContent& content,
-                 const slots::SlotCensus& census) {
-  for (const slots::Move& move : content.moves) {
-    MoveLoad load;
-    bool is_counted = true;
-    for (std::size_t slot = move.slots.first; slot <= move.slots.last; ++slot) {
-      is_counted = is_counted && census.counted.contains(static_cast<slots::SlotId>(slot));
-      load.keys += census.keys[slot];
-      load.bytes += census.bytes[slot];
-    }
-    if (is_counted) forecast.moves[move.slots.first] = load;
-  }
-  const bool is_all = forecast.moves.size() == content.moves.size();
-  forecast.basis = is_all && census.is_exact ? ForecastBasis::Counted
-                   : forecast.moves.empty()  ? ForecastBasis::NodeAverages
-                                             : ForecastBasis::Estimated;
-}
-
 std::map<std::string, double> weights_before(const slots::SlotMap& map,
                                              const slots::PlanContent& content) {
   std::map<std::string, double> weights;
@@ -207,6 +188,24 @@ ChangeResult propose_content(const ClusterState& now, slots::PlanContent content
 }
 
 }  // namespace
+
+void take_census(PlanForecast& forecast, const slots::PlanContent& content,
+                 const slots::SlotCensus& census) {
+  for (const slots::Move& move : content.moves) {
+    MoveLoad load;
+    bool is_counted = true;
+    for (std::size_t slot = move.slots.first; slot <= move.slots.last; ++slot) {
+      is_counted = is_counted && census.counted.contains(static_cast<slots::SlotId>(slot));
+      load.keys += census.keys[slot];
+      load.bytes += census.bytes[slot];
+    }
+    if (is_counted) forecast.moves[move.slots.first] = load;
+  }
+  const bool is_all = forecast.moves.size() == content.moves.size();
+  forecast.basis = is_all && census.is_exact ? ForecastBasis::Counted
+                   : forecast.moves.empty()  ? ForecastBasis::NodeAverages
+                                             : ForecastBasis::Estimated;
+}
 
 slots::Measure measure_of(const std::vector<slots::Goal>& goals) {
   slots::Measure measure = slots::Measure::Slots;

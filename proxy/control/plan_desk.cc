@@ -176,9 +176,9 @@ void PlanDesk::propose(Asker asker) {
   });
 }
 
-void PlanDesk::tell_proposal(slots::PlanId plan, const Done& done) {
-  check(plan, [this, plan, done](const Checked& checked) {
-    refine_forecast(plan, checked);
+void PlanDesk::tell_proposal(slots::PlanId plan, const Done& done, const Census& census) {
+  check(plan, [this, plan, done, census](const Checked& checked) {
+    refine_forecast(plan, checked, census);
     look_at_keys(plan, [this, plan, checked, done] { tell(plan, checked, done); });
   });
 }
@@ -212,8 +212,9 @@ void PlanDesk::look_at_keys(slots::PlanId plan, std::function<void()> done) {
   surveys_.sample(plan, std::move(sources), patience(), std::move(done));
 }
 
-// What the watch of the nodes knew was some seconds old.
-void PlanDesk::refine_forecast(slots::PlanId plan, const Checked& checked) {
+// What the watch of the nodes knew was some seconds old. `census`: of a plan that was proposed
+// without.
+void PlanDesk::refine_forecast(slots::PlanId plan, const Checked& checked, const Census& census) {
   ClusterState next = port_.state();
   const auto known = next.plans.find(plan);
   if (known == next.plans.end()) return;
@@ -223,6 +224,7 @@ void PlanDesk::refine_forecast(slots::PlanId plan, const Checked& checked) {
     if (facts != checked.facts.end() && index)
       load = expected_load(facts->second, next.map.slots_of(*index).size());
   }
+  if (census != nullptr) take_census(known->second.forecast, known->second.plan.content, *census);
   if (slots::Status written = port_.commit(next); !written)
     spdlog::error("the forecast of plan {} is not recorded: {}", plan, written.error().message);
 }
@@ -286,6 +288,14 @@ void PlanDesk::show(slots::PlanId plan, Done done) {
   const auto known = port_.state().plans.find(plan);
   if (known == port_.state().plans.end() || known->second.plan.state != slots::PlanState::Proposed)
     return tell(plan, {}, done);
+  if (uncounted_.erase(plan) > 0) {
+    return count(slots::Measure::Slots, [this, plan, done = std::move(done)](const Census& census) {
+      const auto found = port_.state().plans.find(plan);
+      const bool is_proposed = found != port_.state().plans.end() &&
+                               found->second.plan.state == slots::PlanState::Proposed;
+      is_proposed ? tell_proposal(plan, done, census) : tell(plan, {}, done);
+    });
+  }
   check(plan, [this, plan, done = std::move(done)](const Checked& checked) {
     look_at_keys(plan, [this, plan, checked, done] { tell(plan, checked, done); });
   });
@@ -347,6 +357,7 @@ std::string PlanDesk::propose_drift(const conf::Config& before, const AdminPeer&
     spdlog::warn("no plan is proposed for the changed configuration: {}", id.error().message);
     return "";
   }
+  uncounted_.insert(*id);  // The reload does not wait for it.
   return fmt::format("plan {} is proposed: {}; see slotctl plan show {}", *id,
                      port_.state().plans.at(*id).plan.content.purpose, *id);
 }

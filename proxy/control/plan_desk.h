@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,7 +92,7 @@ class PlanDesk {
 
   void answer(Asker asker);
   void propose(Asker asker);
-  void tell_proposal(slots::PlanId plan, const Done& done);
+  void tell_proposal(slots::PlanId plan, const Done& done, const Census& census = nullptr);
   void approve(Asker asker);
   void change(const Asker& asker, const Census& census = nullptr);
   void show(slots::PlanId plan, Done done);
@@ -100,7 +101,7 @@ class PlanDesk {
   void approve_checked(const Asker& asker, const Checked& checked);
   // Has somebody look at the plan's keys, unless they are known.
   void look_at_keys(slots::PlanId plan, std::function<void()> done);
-  void refine_forecast(slots::PlanId plan, const Checked& checked);
+  void refine_forecast(slots::PlanId plan, const Checked& checked, const Census& census);
   void audit(const std::string& what, slots::PlanId plan, const Act& act, const std::string& peer);
 
   [[nodiscard]] Surroundings surroundings(slots::Measure measure, const Census& census = nullptr);
@@ -118,6 +119,7 @@ class PlanDesk {
   net::LoopTimer sweeper_;
   PlanSurveys surveys_;
   std::map<slots::PlanId, Checked> checked_;  // So that who looks often does not ask often.
+  std::set<slots::PlanId> uncounted_;         // Proposed without a look at what the slots hold.
   std::shared_ptr<bool> life_ = std::make_shared<bool>(true);
 };
 

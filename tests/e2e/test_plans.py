@@ -127,6 +127,7 @@ def a_node_that_joins_the_file_is_proposed_and_gets_its_share(fresh):
     same(plan["proposed_by"], "system")
     same(plan["slots_moved"], 4096)
     same(plan["least_possible"], 4096)
+    same(plan["forecast_basis"], "counted")
     same(plans.ask(shop, "STATUS")["plans"][0]["state"], "proposed")
     with crowd_on(shop) as crowd:
         crowd.wait_for(200)
