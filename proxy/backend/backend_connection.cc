@@ -291,6 +291,13 @@ Ticket* BackendConnection::pop() {
   return ticket;
 }
 
+void BackendConnection::put_back(Ticket* ticket) {
+  ticket->next_in_connection = head_;
+  head_ = ticket;
+  if (tail_ == nullptr) tail_ = ticket;
+  answered_ -= ticket->request_bytes;
+}
+
 void BackendConnection::append_now(const char* bytes, std::size_t count) {
   if (state_ == State::Ready && out_.empty() && !write_blocked_) {
     net::IoResult result =

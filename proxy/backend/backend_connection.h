@@ -88,6 +88,9 @@ class BackendConnection final : public net::Socket, public Flushable {
   // As append(), but into the kernel at once when nothing is queued before.
   void append_now(const char* bytes, std::size_t count);
 
+  // From the owner of a ticket whose reply it gets now: more replies to its request are to come.
+  void put_back(Ticket* ticket);
+
   // Ends the connection; every ticket is told. `why` says what happened, as in "connection lost".
   void fail(const std::string& why);
   void flush() override;

@@ -57,17 +57,25 @@ std::uint64_t id_of(std::string_view line) {
   return id;
 }
 
+// As Redis's: U for a Unix socket, x in a transaction, N for none of these.
+std::string flags_of(const ClientFacts& facts) {
+  std::string flags;
+  if (facts.queued >= 0) flags += 'x';
+  if (facts.is_unix) flags += 'U';
+  return flags.empty() ? "N" : flags;
+}
+
 }  // namespace
 
 std::string client_line(const ClientFacts& facts) {
   return fmt::format(
       "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 "
-      "multi=-1 qbuf={} qbuf-free=0 "
+      "multi={} qbuf={} qbuf-free=0 "
       "argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} events=r cmd={} "
       "user=default redir=-1 resp={} "
       "lib-name={} lib-ver={}",
       facts.id, facts.address, facts.local_address, facts.descriptor, facts.name, facts.age_seconds,
-      facts.idle_seconds, facts.is_unix ? 'U' : 'N', facts.input_bytes, facts.unread_bytes,
+      facts.idle_seconds, flags_of(facts), facts.queued, facts.input_bytes, facts.unread_bytes,
       facts.input_bytes + facts.unread_bytes, facts.last_command, facts.protocol,
       facts.library_name, facts.library_version);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/error_text.h"
 #include "proxy/resp/key_finder.h"
@@ -11,6 +12,7 @@
 #include "proxy/session/commands.h"
 #include "proxy/session/fence_rules.h"
 #include "proxy/session/sessions.h"
+#include "proxy/session/transaction.h"
 #include "slots/assert.h"
 #include "slots/key_slot.h"
 
@@ -47,6 +49,7 @@ ClientSession::ClientSession(WorkerCore& core, Sessions& sessions,
       authenticated_(core.table->client_password.empty()) {
   const std::uint64_t limit = core.table->limits.inflight_requests;
   window_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(window_, limit));
+  note_plainness();
 }
 
 ClientSession::~ClientSession() {
@@ -71,13 +74,34 @@ void ClientSession::set_protocol(backend::Protocol protocol) {
   protocol_ = protocol;
 }
 
-void ClientSession::set_authenticated(bool yes) { authenticated_ = yes; }
+void ClientSession::set_authenticated(bool yes) {
+  authenticated_ = yes;
+  note_plainness();
+}
+
+void ClientSession::set_reply_mode(ReplyMode mode) {
+  reply_mode_ = mode;
+  note_plainness();
+}
+
+void ClientSession::set_transaction(std::unique_ptr<Transaction> transaction) {
+  transaction_ = std::move(transaction);
+  note_plainness();
+}
+
+std::unique_ptr<Transaction> ClientSession::take_transaction() {
+  std::unique_ptr<Transaction> taken = std::move(transaction_);
+  note_plainness();
+  return taken;
+}
 
 void ClientSession::reset() {
   set_protocol(backend::Protocol::Resp2);
   reply_mode_ = ReplyMode::On;
+  transaction_ = nullptr;
   authenticated_ = table().client_password.empty();
   if (notes_) notes_->name.clear();
+  note_plainness();
 }
 
 // --- reading
@@ -228,7 +252,7 @@ void ClientSession::execute(resp::Args args, std::string_view bytes) {
 void ClientSession::execute_slowly(Request& request) {
   if (reply_mode_ == ReplyMode::SkipNext) reply_mode_ = ReplyMode::Skip;
   dispatch(*this, request);
-  if (reply_mode_ == ReplyMode::Skip) reply_mode_ = ReplyMode::On;
+  if (reply_mode_ == ReplyMode::Skip) set_reply_mode(ReplyMode::On);
 }
 
 void ClientSession::redirect(slots::SlotId slot, slots::NodeIndex owner) {
@@ -274,13 +298,19 @@ std::string ClientSession::node_error(slots::NodeIndex node, slots::SlotId slot,
 // --- holding
 
 bool ClientSession::may_pass(resp::Args args) {
-  if (table().fence != nullptr && keeps_back(*table().fence, *table().commands, args)) {
+  if (table().fence != nullptr && is_kept_back(*table().fence, args)) {
     hold_for_fence();
     return false;
   }
   if (core_.hot_keys != nullptr && authenticated_)
     note_keys(*core_.hot_keys, *table().commands, args);
   return true;
+}
+
+// Of a transaction EXEC alone: the rest is only queued.
+bool ClientSession::is_kept_back(const Fence& fence, resp::Args args) const {
+  if (transaction_ == nullptr) return keeps_back(fence, *table().commands, args);
+  return !args.empty() && resp::is_word(args[0], "exec") && transaction_->is_kept_back_by(fence);
 }
 
 void ClientSession::hold_for_fence() {

@@ -32,7 +32,7 @@
 namespace proxy::session {
 
 class Sessions;
-class Gather;
+class Transaction;
 
 // What a listener says to its sessions; shared by them and kept up to date with the snapshot.
 struct ListenerFacts {
@@ -104,8 +104,12 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] bool is_authenticated() const { return authenticated_; }
   void set_authenticated(bool yes);
   [[nodiscard]] ReplyMode reply_mode() const { return reply_mode_; }
-  void set_reply_mode(ReplyMode mode) { reply_mode_ = mode; }
+  void set_reply_mode(ReplyMode mode);
   void reset();  // RESET: as on connect.
+  // Between MULTI and EXEC; else null.
+  [[nodiscard]] Transaction* transaction() { return transaction_.get(); }
+  void set_transaction(std::unique_ptr<Transaction> transaction);
+  std::unique_ptr<Transaction> take_transaction();
   [[nodiscard]] std::uint64_t created_ms() const { return created_ms_; }
   [[nodiscard]] std::uint64_t last_active_ms() const { return last_active_ms_; }
   [[nodiscard]] std::size_t unread_bytes() const { return unread_; }
@@ -114,6 +118,11 @@ class ClientSession final : public net::Socket,
   // Answers the request of now; `reply` is one whole RESP reply.
   void reply(std::string_view reply);
   void reply_error(std::string_view text);
+  // An error that keeps the request from being queued: EXEC will refuse the rest of the transaction
+  // too, if there is one.
+  void reject(std::string_view text);
+  // Replies go to `out` from now on; null: to the client.
+  void capture_replies(std::string* out) { captured_ = out; }
   // Whether the client has to ask at another endpoint. Not for what a fence has kept back: that is
   // executed at the owner of now, wherever it is.
   [[nodiscard]] bool is_elsewhere(slots::SlotId slot, slots::NodeIndex owner) const {
@@ -185,13 +194,17 @@ class ClientSession final : public net::Socket,
   // Required before execute() while is_watched(). False: the fence of now keeps the request back;
   // the session is held then.
   bool may_pass(resp::Args args);
+  [[nodiscard]] bool is_kept_back(const Fence& fence, resp::Args args) const;
   void hold_for_fence();
   [[nodiscard]] bool was_kept_back(slots::SlotId slot) const {
     return input_ != nullptr && input_->kept_back_by != nullptr &&
            input_->kept_back_by->slots.contains(slot);
   }
-  // Nothing that changes how a request is taken: no AUTH to come, no CLIENT REPLY.
-  [[nodiscard]] bool is_plain() const { return authenticated_ && reply_mode_ == ReplyMode::On; }
+  // Nothing that changes how a request is taken: no AUTH to come, no CLIENT REPLY, no transaction.
+  [[nodiscard]] bool is_plain() const { return is_plain_; }
+  void note_plainness() {
+    is_plain_ = authenticated_ && reply_mode_ == ReplyMode::On && transaction_ == nullptr;
+  }
   void protocol_error(std::string_view text);
 
   bool begin_stream(const char* bytes, std::size_t size, resp::FrameState& frame,
@@ -232,6 +245,8 @@ class ClientSession final : public net::Socket,
   std::unique_ptr<Input> input_;
   std::unique_ptr<RequestStream> stream_;  // A streamed request under way.
   std::unique_ptr<SessionNotes> notes_;
+  std::unique_ptr<Transaction> transaction_;
+  std::string* captured_ = nullptr;                  // Where replies go instead of to the client.
   std::vector<backend::BackendConnection*> paused_;  // Whose replies wait for this client to read.
 
   std::size_t unread_ = 0;           // Bytes in out_ and in tickets.
@@ -251,6 +266,7 @@ class ClientSession final : public net::Socket,
   backend::Protocol protocol_ = backend::Protocol::Resp2;
   ReplyMode reply_mode_ = ReplyMode::On;
   bool authenticated_ = true;
+  bool is_plain_ = true;
   bool dirty_ = false;
   bool write_blocked_ = false;
   bool read_stopped_ = false;

@@ -9,6 +9,7 @@
 
 #include "proxy/session/client_session.h"
 #include "proxy/session/sessions.h"
+#include "proxy/session/transaction.h"
 
 namespace proxy::session {
 
@@ -73,6 +74,8 @@ backend::Ticket* ClientSession::push_ticket() {
 }
 
 void ClientSession::reply(std::string_view reply) {
+  if (captured_ != nullptr) [[unlikely]]
+    return void(captured_->append(reply));
   if (head_ == nullptr) {
     if (reply_mode_ == ReplyMode::On) emit(reply.data(), reply.size());
     return;
@@ -88,6 +91,11 @@ void ClientSession::reply_error(std::string_view text) {
   std::string out;
   resp::ReplyWriter(out, resp3()).error(text);
   reply(out);
+}
+
+void ClientSession::reject(std::string_view text) {
+  if (transaction_ != nullptr) transaction_->spoil();
+  reply_error(text);
 }
 
 backend::Ticket* ClientSession::push_pending(backend::PendingReply* pending) {

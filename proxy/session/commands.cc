@@ -19,8 +19,8 @@ void refuse(ClientSession& session, const Request& request, std::string_view why
   session.reply_error(resp::errors::not_supported(request.spec->name, why));
 }
 
-void refuse_transaction(ClientSession& session, const Request& request) {
-  refuse(session, request, "transactions are not available yet");
+void refuse_watch(ClientSession& session, const Request& request) {
+  refuse(session, request, "watching keys is not available yet");
 }
 void refuse_blocking(ClientSession& session, const Request& request) {
   refuse(session, request, "blocking commands are not available yet");
@@ -119,11 +119,11 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Xread, command_xread},
     {CommandId::Xreadgroup, command_xread},
 
-    {CommandId::Discard, refuse_transaction},
-    {CommandId::Exec, refuse_transaction},
-    {CommandId::Multi, refuse_transaction},
-    {CommandId::Unwatch, refuse_transaction},
-    {CommandId::Watch, refuse_transaction},
+    {CommandId::Discard, command_discard},
+    {CommandId::Exec, command_exec},
+    {CommandId::Multi, command_multi},
+    {CommandId::Unwatch, refuse_watch},
+    {CommandId::Watch, refuse_watch},
 
     {CommandId::Blmove, refuse_blocking},
     {CommandId::Blmpop, refuse_blocking},
@@ -180,14 +180,12 @@ constexpr std::array<Handler, kHandlersMax> make_handlers() {
   return handlers;
 }
 
-// What a learned command without keys does is unknown; one that administers could change the shared
-// connection.
+}  // namespace
+
 bool may_go_anywhere(const resp::CommandSpec& spec) {
   return !spec.has(resp::CommandFlag::Admin) && !spec.has(resp::CommandFlag::Blocking) &&
          !spec.has(resp::CommandFlag::PubSub) && !spec.has(resp::CommandFlag::NoMulti);
 }
-
-}  // namespace
 
 const std::array<Handler, kHandlersMax> kHandlers = make_handlers();
 
@@ -199,21 +197,21 @@ void dispatch(ClientSession& session, Request& request) {
     // without a word.
     if (resp::is_word(request.args[0], "post") || resp::is_word(request.args[0], "host:"))
       return session.close_after_replies();
-    return session.reply_error(resp::unknown_command(request.args));
+    return session.reject(resp::unknown_command(request.args));
   }
   Handler handler = handler_of(*spec);
   if (spec->rule == resp::KeyRule::Container && request.args.size() > 1) {
     const resp::CommandSpec* sub = commands.find_sub(*spec, request.args[1]);
     if (sub == nullptr)
-      return session.reply_error(resp::unknown_subcommand(spec->name, request.args[1]));
+      return session.reject(resp::unknown_subcommand(spec->name, request.args[1]));
     spec = sub;
   }
-  if (!spec->arity_ok(request.args.size()))
-    return session.reply_error(resp::wrong_arity(spec->name));
+  if (!spec->arity_ok(request.args.size())) return reject_arity(session, *spec);
   if (!session.is_authenticated() && !spec->has(resp::CommandFlag::NoAuth)) {
-    return session.reply_error(resp::errors::kNoAuth);
+    return session.reject(resp::errors::kNoAuth);
   }
   request.spec = spec;
+  if (session.transaction() != nullptr && queue(session, request, handler)) return;
   if (handler != nullptr) return handler(session, request);
   forward_by_keys(session, request);
 }

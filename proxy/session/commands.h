@@ -14,6 +14,7 @@
 
 #include "proxy/resp/command_spec.h"
 #include "proxy/session/client_session.h"
+#include "proxy/session/script_cache.h"
 
 namespace proxy::session {
 
@@ -40,6 +41,10 @@ void dispatch(ClientSession& session, Request& request);
 // To the owner of the keys that the command's spec names: CROSSSLOT, MOVED or forwarded. A command
 // without keys goes to the endpoint's node, or to any on the forward port.
 void forward_by_keys(ClientSession& session, const Request& request);
+
+// Whether a request without keys may go to any node over a shared connection. What a learned command
+// does is unknown; one that administers could change the connection.
+[[nodiscard]] bool may_go_anywhere(const resp::CommandSpec& spec);
 
 // Some node that can be used now (the endpoint's own on a redirect endpoint); kNoNode: an error was
 // replied.
@@ -88,6 +93,18 @@ void command_evalsha(ClientSession& session, const Request& request);  // EVALSH
 void command_script(ClientSession& session, const Request& request);
 void command_function(ClientSession& session, const Request& request);
 void command_fcall(ClientSession& session, const Request& request);  // FCALL, FCALL_RO
+// Those of them that the proxy remembers and the node does not know for certain: appends a SCRIPT
+// LOAD of each to `requests`, and says how many those are. They must go to the node's shared
+// connection now.
+std::size_t append_missing_scripts(ClientSession& session, slots::NodeIndex node,
+                                   std::span<const ScriptId> ids, std::string& requests);
+// transaction_commands.cc
+void command_multi(ClientSession& session, const Request& request);
+void command_exec(ClientSession& session, const Request& request);
+void command_discard(ClientSession& session, const Request& request);
+// The request comes between MULTI and EXEC. False: it is one of those that run at once.
+bool queue(ClientSession& session, const Request& request, Handler handler);
+void reject_arity(ClientSession& session, const resp::CommandSpec& spec);
 // cluster_commands.cc
 void command_cluster(ClientSession& session, const Request& request);
 void command_asking(ClientSession& session, const Request& request);

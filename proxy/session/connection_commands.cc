@@ -13,6 +13,7 @@
 #include "proxy/session/client_list.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/sessions.h"
+#include "proxy/session/transaction.h"
 
 namespace proxy::session {
 
@@ -71,6 +72,8 @@ ClientFacts facts_of(ClientSession& session) {
   facts.input_bytes = session.input_bytes();
   facts.unread_bytes = session.unread_bytes();
   facts.protocol = session.resp3() ? 3 : 2;
+  if (const Transaction* transaction = session.transaction())
+    facts.queued = static_cast<int>(transaction->size());
   if (const SessionNotes* notes = session.notes_if_any()) {
     facts.name = notes->name;
     facts.library_name = notes->library_name;

@@ -8,8 +8,6 @@
 
 namespace proxy::session {
 
-namespace {
-
 using resp::CommandId;
 
 bool may_write_any_key(const resp::CommandSpec& spec) {
@@ -24,8 +22,6 @@ bool may_write_any_key(const resp::CommandSpec& spec) {
       return spec.has(resp::CommandFlag::Write);
   }
 }
-
-}  // namespace
 
 bool keeps_back(const Fence& fence, const resp::CommandTable& commands, resp::Args args) {
   if (args.empty()) return false;

@@ -366,10 +366,6 @@ def what_comes_later_is_a_clear_error_and_never_a_wrong_answer(shop):
     client = shop.client()
     client.ask("SET", A, 1)
     for args in (
-        ("MULTI",),
-        ("EXEC",),
-        ("DISCARD",),
-        ("WATCH", A),
         ("SUBSCRIBE", "ch"),
         ("PSUBSCRIBE", "ch*"),
         ("SSUBSCRIBE", "ch"),
@@ -395,10 +391,6 @@ def what_comes_later_is_a_clear_error_and_never_a_wrong_answer(shop):
         error(got, "ERR", what="the reply to %s" % (args,))
         check(took < 0.5, "%s took %.3f s" % (args, took))
         same(client.raw("GET", A), bulk(1), "a command after %s" % (args,))
-    got = client.pipeline(("MULTI",), ("SET", A, 2), ("EXEC",))
-    check(got[0].startswith(b"-") and got[2].startswith(b"-"), "MULTI and EXEC: %r" % got)
-    got = client.pipeline(("MULTI",), ("BLPOP", "q", 0), ("PING",))
-    same(got[2], PONG)
 
 
 @test(stock=True)

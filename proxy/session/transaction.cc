@@ -1,0 +1,178 @@
+#include "proxy/session/transaction.h"
+
+#include <fmt/format.h>
+
+#include "proxy/backend/backends.h"
+#include "proxy/resp/reply_cursor.h"
+#include "proxy/resp/reply_writer.h"
+#include "proxy/session/client_session.h"
+
+namespace proxy::session {
+
+namespace {
+
+constexpr std::string_view kMulti = "*1\r\n$5\r\nMULTI\r\n";
+constexpr std::string_view kExec = "*1\r\n$4\r\nEXEC\r\n";
+
+std::string_view first_line(std::string_view reply) { return reply.substr(0, reply.find('\r')); }
+
+}  // namespace
+
+Transaction::Transaction() : bytes_(kMulti) {}
+
+void Transaction::add_for_node(std::string_view bytes) {
+  ++count_;
+  if (!is_spoiled_) bytes_.append(bytes);
+}
+
+void Transaction::add_for_proxy(std::string_view bytes) {
+  if (!is_spoiled_) {
+    own_.push_back({count_, std::string(bytes)});
+    bytes_of_own_ += bytes.size();
+  }
+  ++count_;
+}
+
+void Transaction::spoil() {
+  is_spoiled_ = true;
+  bytes_ = {};
+  own_ = {};
+  scripts_ = {};
+  bytes_of_own_ = 0;
+}
+
+std::string Transaction::take_bytes() {
+  bytes_.append(kExec);
+  return std::move(bytes_);
+}
+
+std::string with_own_answers(std::string_view reply, std::size_t size,
+                             const std::vector<Transaction::Own>& own) {
+  resp::ReplyCursor cursor(reply);
+  auto header = cursor.read_header();
+  const auto from_node = static_cast<std::int64_t>(size - own.size());
+  if (!header || header->type != '*' || header->count != from_node) return std::string(reply);
+  std::string out;
+  std::size_t bytes = reply.size() + 16;
+  for (const Transaction::Own& each : own) bytes += each.text.size();
+  out.reserve(bytes);
+  resp::append_array_header(out, size);
+  std::size_t next_own = 0;
+  for (std::size_t place = 0; place < size; ++place) {
+    bool is_own = next_own < own.size() && own[next_own].place == place;
+    out.append(is_own ? std::string_view(own[next_own++].text) : cursor.read_raw());
+  }
+  return out;
+}
+
+ExecReplies::ExecReplies(ClientSession& session, std::size_t size,
+                         std::vector<Transaction::Own> answered)
+    : core_(session.core()),
+      session_(&session),
+      place_(session.push_pending(this)),
+      size_(size),
+      answered_(std::move(answered)) {}
+
+void ExecReplies::send(backend::BackendConnection& connection, slots::SlotId slot,
+                       std::string_view bytes, std::size_t loads, std::size_t requests) {
+  loads_ = loads;
+  to_swallow_ = loads + 1 + requests;
+  backend::Ticket* ticket = core_.tickets.take();
+  ticket->owner = this;
+  ticket->slot = place_->slot = slot;
+  connection.submit(ticket, bytes.data(), bytes.size());
+  session_->count_in_flight(bytes.size());
+}
+
+void ExecReplies::on_part(backend::Ticket* ticket, const char* bytes, std::size_t count) {
+  if (to_swallow_ > 0 || session_ == nullptr || too_large_) return;
+  ticket->store(core_.blocks, bytes, count);
+  too_large_ = ticket->stored_bytes() > core_.table->limits.merged_reply;
+  if (too_large_) ticket->drop_stored(core_.blocks);
+}
+
+void ExecReplies::on_reply(backend::Ticket* ticket, const char* bytes, std::size_t count) {
+  if (to_swallow_ > 0) return swallow(ticket, {bytes, count});
+  if (session_ != nullptr) {
+    on_part(ticket, bytes, count);
+    std::string scratch;
+    std::string reply = final_reply(ticket->view(scratch), ticket->connection->node().route().name);
+    settle_place(ticket);
+    session_->on_reply(place_, reply.data(), reply.size());
+  }
+  ticket->drop_stored(core_.blocks);
+  core_.tickets.give(ticket);
+  delete this;
+}
+
+void ExecReplies::on_lost(backend::Ticket* ticket, std::string_view error) {
+  // An error of the node's about itself, in the place of one reply: others follow.
+  bool is_alive = ticket->connection->state() == backend::BackendConnection::State::Ready;
+  if (is_alive && to_swallow_ > 0) return swallow(ticket, error);
+  if (session_ != nullptr) {
+    settle_place(ticket);
+    session_->on_lost(place_, error);
+  }
+  ticket->drop_stored(core_.blocks);
+  core_.tickets.give(ticket);
+  delete this;
+}
+
+void ExecReplies::on_retiring(backend::Ticket* ticket) {
+  ticket->retiring = true;
+  if (session_ != nullptr) session_->count_retiring(1);
+}
+
+void ExecReplies::swallow(backend::Ticket* ticket, std::string_view reply) {
+  if (loads_ > 0) {
+    --loads_;
+  } else if (reply.starts_with('-') && refusal_.empty()) {
+    refusal_ = first_line(reply.substr(1));
+  }
+  ticket->reply_bytes = 0;
+  if (--to_swallow_ == 0 && answered_.empty() && refusal_.empty()) return hand_over(ticket);
+  ticket->connection->put_back(ticket);
+}
+
+// The reply that is still to come is the client's as it is: the session's own ticket takes this
+// one's place at the connection.
+void ExecReplies::hand_over(backend::Ticket* ticket) {
+  backend::BackendConnection* connection = ticket->connection;
+  if (session_ == nullptr) {
+    ticket->owner = nullptr;
+    connection->put_back(ticket);
+  } else {
+    settle_place(ticket);
+    place_->owner = session_;
+    core_.tickets.give(ticket);
+    connection->put_back(place_);
+  }
+  delete this;
+}
+
+void ExecReplies::settle_place(backend::Ticket* ticket) {
+  place_->pending = nullptr;
+  place_->connection = ticket->connection;
+  place_->request_bytes = ticket->request_bytes;
+  place_->submitted_ms = ticket->submitted_ms;
+  place_->reply_bytes = ticket->reply_bytes;
+  place_->retiring = ticket->retiring;
+  ticket->retiring = false;
+}
+
+std::string ExecReplies::final_reply(std::string_view reply, const std::string& node) const {
+  if (too_large_) {
+    return fmt::format(
+        "-ERR the transaction was executed, but its reply is larger than limits.merged_reply ({} "
+        "bytes)\r\n",
+        core_.table->limits.merged_reply);
+  }
+  if (refusal_.empty()) return with_own_answers(reply, size_, answered_);
+  if (reply.starts_with("-EXECABORT "))
+    return fmt::format("-EXECABORT Transaction discarded because of: {}\r\n", refusal_);
+  // MULTI itself was refused: each request ran for itself, or not.
+  return fmt::format("-ERR node {} does not take transactions, and may have executed parts: {}\r\n",
+                     node, refusal_);
+}
+
+}  // namespace proxy::session

@@ -1,0 +1,118 @@
+// Transaction: what a client has queued between MULTI and EXEC. ExecReplies: what becomes of it
+// once it was sent.
+//
+// The requests are kept as one: MULTI, what was queued, EXEC. They go to the node's shared
+// connection in one piece with one ticket, so that nothing of others gets between them, and the
+// transaction is sent whole, again whole, or not at all.
+//
+// Thread:  one worker's.
+// Limits:  limits.buffered_request bytes of requests.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proxy/backend/backend_connection.h"
+#include "proxy/routing_table.h"
+#include "proxy/session/script_cache.h"
+#include "slots/slot.h"
+
+namespace proxy::session {
+
+class ClientSession;
+
+class Transaction {
+ public:
+  Transaction();
+
+  // Whole requests in RESP, which are copied.
+  void add_for_node(std::string_view bytes);
+  void add_for_proxy(std::string_view bytes);
+  [[nodiscard]] bool has_room(std::string_view bytes, std::size_t limit) const {
+    return bytes_.size() + bytes_of_own_ + bytes.size() <= limit;
+  }
+  void set_slot(slots::SlotId slot) { slot_ = slot; }
+  // A script may be asked for by its name: the node has to know it before.
+  void needs_script(const ScriptId& id) { scripts_.push_back(id); }
+  // Something among its requests names no keys and may write any.
+  void writes_any_key() { writes_any_key_ = true; }
+  // A request could not be queued: EXEC will refuse the others too, which are forgotten.
+  void spoil();
+
+  [[nodiscard]] bool is_spoiled() const { return is_spoiled_; }
+  // Of all keys; nothing: there are none yet.
+  [[nodiscard]] std::optional<slots::SlotId> slot() const { return slot_; }
+  [[nodiscard]] const std::vector<ScriptId>& scripts() const { return scripts_; }
+  [[nodiscard]] std::size_t size() const { return count_; }
+  [[nodiscard]] std::size_t size_at_node() const { return count_ - own_.size(); }
+  [[nodiscard]] bool is_kept_back_by(const Fence& fence) const {
+    return !is_spoiled_ && (writes_any_key_ || (slot_ && fence.slots.contains(*slot_)));
+  }
+
+  struct Own {
+    std::size_t place;  // Among all that was queued.
+    std::string text;   // The request, and once it is answered, the reply.
+  };
+  [[nodiscard]] std::vector<Own>& own() { return own_; }
+  // MULTI, the requests for the node, EXEC.
+  [[nodiscard]] std::string take_bytes();
+
+ private:
+  std::string bytes_;
+  std::vector<Own> own_;
+  std::vector<ScriptId> scripts_;
+  std::optional<slots::SlotId> slot_;
+  std::size_t bytes_of_own_ = 0;
+  std::size_t count_ = 0;
+  bool writes_any_key_ = false;
+  bool is_spoiled_ = false;
+};
+
+// EXEC's reply with the proxy's own answers put into their places; a reply that is no array of the
+// node's part stays as it is. `size`: of both parts together.
+[[nodiscard]] std::string with_own_answers(std::string_view reply, std::size_t size,
+                                           const std::vector<Transaction::Own>& own);
+
+// A transaction on its way through a node. Its connection's ticket comes back to the connection
+// until the last reply, since MULTI and each request have one; only EXEC's is the client's. That is
+// passed on as any other, of whatever size, unless the proxy has to change it.
+//
+// Owns itself; gone after the last reply, whether the session still lives or not.
+class ExecReplies final : public backend::TicketOwner, public backend::PendingReply {
+ public:
+  // Takes the next place in the session's order.
+  ExecReplies(ClientSession& session, std::size_t size, std::vector<Transaction::Own> answered);
+  // `bytes`: `loads` requests of the proxy's own, whose replies are dropped, and the transaction of
+  // `requests` requests.
+  void send(backend::BackendConnection& connection, slots::SlotId slot, std::string_view bytes,
+            std::size_t loads, std::size_t requests);
+
+  void on_part(backend::Ticket* ticket, const char* bytes, std::size_t count) override;
+  void on_reply(backend::Ticket* ticket, const char* bytes, std::size_t count) override;
+  void on_lost(backend::Ticket* ticket, std::string_view error) override;
+  void on_retiring(backend::Ticket* ticket) override;
+  void abandon() override { session_ = nullptr; }
+
+ private:
+  ~ExecReplies() = default;
+
+  void swallow(backend::Ticket* ticket, std::string_view reply);
+  void hand_over(backend::Ticket* ticket);
+  [[nodiscard]] std::string final_reply(std::string_view reply, const std::string& node) const;
+  void settle_place(backend::Ticket* ticket);
+
+  WorkerCore& core_;
+  ClientSession* session_;  // Null: the client has left.
+  backend::Ticket* place_;
+  std::size_t size_;
+  std::vector<Transaction::Own> answered_;
+  std::size_t loads_ = 0;
+  std::size_t to_swallow_ = 0;  // Replies before EXEC's.
+  bool too_large_ = false;
+  std::string refusal_;  // The first error before EXEC's reply, without '-' and CRLF.
+};
+
+}  // namespace proxy::session

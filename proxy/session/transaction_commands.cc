@@ -1,0 +1,210 @@
+// MULTI, EXEC and DISCARD, and what happens to requests between them.
+//
+// A request is looked at as it is queued, as Redis does: what could not be executed is refused at
+// once, and the whole transaction with it at EXEC. Texts are Redis 7.0's.
+
+#include "proxy/resp/command_table.h"
+#include "proxy/resp/error_text.h"
+#include "proxy/resp/key_finder.h"
+#include "proxy/resp/reserved_key.h"
+#include "proxy/session/commands.h"
+#include "proxy/session/fence_rules.h"
+#include "proxy/session/script_cache.h"
+#include "proxy/session/transaction.h"
+#include "proxy/session/transaction_rules.h"
+#include "slots/key_slot.h"
+
+namespace proxy::session {
+
+namespace {
+
+using resp::CommandId;
+
+constexpr std::string_view kOk = "+OK\r\n";
+constexpr std::string_view kQueued = "+QUEUED\r\n";
+constexpr std::string_view kAborted = "EXECABORT Transaction discarded because of previous errors.";
+
+// --- queueing
+
+// The slot of a request's keys, if it has any; false: it was rejected.
+bool place_by_keys(ClientSession& session, Transaction& transaction, const Request& request) {
+  thread_local std::vector<std::uint32_t> positions;
+  if (slots::Status found = resp::find_keys(*request.spec, request.args, positions); !found) {
+    if (request.spec->rule == resp::KeyRule::Unknown)
+      return session.reject(found.error().message), false;
+    positions.clear();  // Arguments that are wrong: the node says so, in EXEC's reply.
+  }
+  if (positions.empty()) {
+    if (may_write_any_key(*request.spec)) transaction.writes_any_key();
+    return true;
+  }
+  slots::SlotId slot =
+      transaction.slot().value_or(slots::slot_of_key(request.args[positions.front()]));
+  for (std::uint32_t position : positions) {
+    std::string_view key = request.args[position];
+    if (resp::is_reserved_key(key)) return session.reject(resp::errors::kReservedKey), false;
+    if (slots::slot_of_key(key) != slot) return session.reject(resp::errors::kCrossSlot), false;
+  }
+  slots::NodeIndex owner = session.table().map->owner(slot);
+  if (session.is_elsewhere(slot, owner)) {
+    transaction.spoil();
+    session.redirect(slot, owner);
+    return false;
+  }
+  transaction.set_slot(slot);
+  return true;
+}
+
+// So that EVALSHA finds the script at the node, and later ones at the others.
+void note_scripts(ClientSession& session, Transaction& transaction, const Request& request) {
+  WorkerScripts& scripts = session.core().scripts->of(session.core().worker);
+  const std::uint64_t limit = session.table().limits.script_cache;
+  switch (request.spec->id) {
+    case CommandId::Eval:
+    case CommandId::EvalRo:
+      return scripts.remember(request.args[1], limit);
+    case CommandId::ScriptLoad:
+      return scripts.remember(request.args[2], limit);
+    case CommandId::Evalsha:
+    case CommandId::EvalshaRo:
+      if (auto id = parse_script_id(request.args[1])) transaction.needs_script(*id);
+      return;
+    case CommandId::ScriptExists:
+      for (std::string_view name : request.args.subspan(2)) {
+        if (auto id = parse_script_id(name)) transaction.needs_script(*id);
+      }
+      return;
+    default:
+      return;
+  }
+}
+
+void queue_for_node(ClientSession& session, Transaction& transaction, const Request& request) {
+  if (!place_by_keys(session, transaction, request)) return;
+  note_scripts(session, transaction, request);
+  transaction.add_for_node(request.bytes);
+  session.reply(kQueued);
+}
+
+// The handler refuses it, as it would outside of a transaction.
+void refuse_by_handler(ClientSession& session, Transaction& transaction, const Request& request,
+                       Handler handler) {
+  transaction.spoil();
+  handler(session, request);
+}
+
+// --- sending
+
+// The replies to those that the proxy answers itself, in the place of the requests.
+void answer_own(ClientSession& session, Transaction& transaction) {
+  const resp::CommandTable& commands = *session.table().commands;
+  const resp::RequestLimits limits{static_cast<std::int64_t>(session.table().limits.bulk), true};
+  for (Transaction::Own& own : transaction.own()) {
+    resp::FrameState frame;
+    resp::parse_request(frame, own.text.data(), own.text.size(), limits);
+    const resp::CommandSpec* spec = commands.find(frame.args[0]);
+    const Handler handler = handler_of(*spec);
+    if (spec->rule == resp::KeyRule::Container) spec = commands.find_sub(*spec, frame.args[1]);
+    std::string reply;
+    session.capture_replies(&reply);
+    handler(session, Request{frame.args, own.text, spec});
+    session.capture_replies(nullptr);
+    own.text = std::move(reply);
+  }
+}
+
+void reply_own(ClientSession& session, Transaction& transaction) {
+  answer_own(session, transaction);
+  std::string out;
+  resp::append_array_header(out, transaction.size());
+  for (const Transaction::Own& own : transaction.own()) out.append(own.text);
+  session.reply(out);
+}
+
+void send_to(ClientSession& session, Transaction& transaction, slots::NodeIndex node) {
+  const slots::SlotId slot = transaction.slot().value_or(0);
+  const std::string* why = nullptr;
+  backend::BackendConnection* connection =
+      session.core().backends->node(node).accepting(session.protocol(), why);
+  if (connection == nullptr) return session.reply(session.node_error(node, slot, *why));
+  std::string bytes;
+  const std::size_t loads = append_missing_scripts(session, node, transaction.scripts(), bytes);
+  const std::size_t requests = transaction.size_at_node();
+  if (loads == 0) {
+    bytes = transaction.take_bytes();
+  } else {
+    bytes.append(transaction.take_bytes());
+  }
+  answer_own(session, transaction);
+  (new ExecReplies(session, transaction.size(), std::move(transaction.own())))
+      ->send(*connection, slot, bytes, loads, requests);
+}
+
+}  // namespace
+
+bool queue(ClientSession& session, const Request& request, Handler handler) {
+  Transaction& transaction = *session.transaction();
+  const QueuedAs as = queued_as(*request.spec, request.args);
+  if (as == QueuedAs::AtOnce) return false;
+  if (request.spec->has(resp::CommandFlag::NoMulti)) {
+    session.reject("ERR Command not allowed inside a transaction");
+  } else if (as == QueuedAs::MeansAll) {
+    session.reject(resp::errors::not_supported(
+        request.spec->name, "a transaction runs on one node, and this means more than one"));
+  } else if (as == QueuedAs::ChangesReply) {
+    session.reject(resp::errors::not_supported(
+        request.spec->name, "it would change the form of the transaction's own reply"));
+  } else if (as == QueuedAs::AsUsual && handler != nullptr) {
+    refuse_by_handler(session, transaction, request, handler);
+  } else if (as == QueuedAs::AsUsual && request.spec->rule == resp::KeyRule::None &&
+             !may_go_anywhere(*request.spec)) {
+    session.reject(resp::errors::not_supported(
+        request.spec->name, "it acts on one server; connect to the node itself"));
+  } else if (!transaction.has_room(request.bytes, session.table().limits.buffered_request)) {
+    session.reject("ERR the transaction is larger than limits.buffered_request");
+  } else if (as == QueuedAs::OwnAnswer) {
+    transaction.add_for_proxy(request.bytes);
+    session.reply(kQueued);
+  } else {
+    queue_for_node(session, transaction, request);
+  }
+  return true;
+}
+
+void reject_arity(ClientSession& session, const resp::CommandSpec& spec) {
+  const std::string text = resp::wrong_arity(spec.name);
+  if (spec.id != CommandId::Exec) return session.reject(text);
+  session.take_transaction();
+  session.reply_error("EXECABORT Transaction discarded because of: " +
+                      text.substr(text.find(' ') + 1));
+}
+
+void command_multi(ClientSession& session, const Request&) {
+  if (session.transaction() != nullptr)
+    return session.reply_error("ERR MULTI calls can not be nested");
+  session.set_transaction(std::make_unique<Transaction>());
+  session.reply(kOk);
+}
+
+void command_discard(ClientSession& session, const Request&) {
+  if (session.take_transaction() == nullptr)
+    return session.reply_error("ERR DISCARD without MULTI");
+  session.reply(kOk);
+}
+
+void command_exec(ClientSession& session, const Request&) {
+  std::unique_ptr<Transaction> transaction = session.take_transaction();
+  if (transaction == nullptr) return session.reply_error("ERR EXEC without MULTI");
+  if (transaction->is_spoiled()) return session.reply_error(kAborted);
+  if (transaction->size_at_node() == 0) return reply_own(session, *transaction);
+  slots::NodeIndex node = slots::kNoNode;
+  if (auto slot = transaction->slot()) {
+    node = session.table().map->owner(*slot);
+    if (session.is_elsewhere(*slot, node)) return session.redirect(*slot, node);
+  } else {
+    node = any_node(session);
+  }
+  if (node != slots::kNoNode) send_to(session, *transaction, node);
+}
+
+}  // namespace proxy::session
