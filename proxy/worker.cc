@@ -132,6 +132,7 @@ void Worker::install(std::shared_ptr<const RoutingTable> table, std::function<vo
       facts->node = worker.core_.table->map->find(facts->node_name).value_or(slots::kNoNode);
     }
     worker.backends_->install(before.get());
+    worker.sessions_->follow_map();
     worker.follow_fence();
     if (applied) applied();
   });

@@ -255,7 +255,7 @@ bool BackendConnection::take_reply(const char* bytes, std::size_t count) {
     ticket->drop_stored(core_.blocks);
     core_.tickets.give(ticket);
   }
-  if (head_ == nullptr && (retiring_ || use_ == ConnectionUse::Large)) [[unlikely]] {
+  if (head_ == nullptr && (retiring_ || use_ != ConnectionUse::Shared)) [[unlikely]] {
     return node_.on_connection_drained(this);
   }
   return is_open();
@@ -400,6 +400,7 @@ void BackendConnection::destroy(std::unique_ptr<BackendConnection> self) {
   resolver_.cancel();
   dialer_.cancel();
   out_.release(core_.blocks);
+  if (pin_holder_ != nullptr) std::exchange(pin_holder_, nullptr)->on_pin_lost();
   if (is_open()) {
     close(std::move(self));
   } else {

@@ -33,6 +33,7 @@ enum class Protocol : std::uint8_t { Resp2, Resp3 };
 enum class ConnectionUse : std::uint8_t {
   Shared,  // Requests of all sessions.
   Large,   // One streamed request at a time.
+  Pinned,  // One session's, while the server remembers something of it (WATCH).
 };
 
 // What each reply to a greeting answers.
@@ -51,6 +52,16 @@ class StreamSource {
 
  protected:
   ~StreamSource() = default;
+};
+
+// Who has a connection for itself.
+class PinHolder {
+ public:
+  // It ended, and with it whatever the server remembered; not called once it was given back.
+  virtual void on_pin_lost() = 0;
+
+ protected:
+  ~PinHolder() = default;
 };
 
 class BackendConnection final : public net::Socket, public Flushable {
@@ -100,6 +111,8 @@ class BackendConnection final : public net::Socket, public Flushable {
   void pause_reading();
   void resume_reading();
   void set_stream_source(StreamSource* source) { stream_source_ = source; }
+  void set_pin_holder(PinHolder* holder) { pin_holder_ = holder; }
+  [[nodiscard]] bool is_pinned() const { return pin_holder_ != nullptr; }
   // Takes no new requests from now on; ends once its tickets are answered.
   void retire();
 
@@ -173,6 +186,7 @@ class BackendConnection final : public net::Socket, public Flushable {
   std::string greeting_reply_;
   ServerSide server_side_;
   StreamSource* stream_source_ = nullptr;
+  PinHolder* pin_holder_ = nullptr;
   net::Resolver resolver_;
   net::Dialer dialer_;
   net::LoopTimer connect_timer_;

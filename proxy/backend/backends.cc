@@ -40,26 +40,47 @@ BackendConnection* NodeBackend::open_shared(Protocol protocol) {
   return shared_[static_cast<int>(protocol)] = add(protocol, ConnectionUse::Shared);
 }
 
-BackendConnection* NodeBackend::take_large(Protocol protocol, StreamSource* source) {
+BackendConnection* NodeBackend::take(Pool& pool, std::size_t limit, Protocol protocol,
+                                     ConnectionUse use) {
   auto fits = [&](BackendConnection* connection) { return connection->protocol() == protocol; };
-  auto idle = std::find_if(idle_large_.begin(), idle_large_.end(), fits);
-  BackendConnection* connection = nullptr;
-  if (idle != idle_large_.end()) {
-    connection = *idle;
-    idle_large_.erase(idle);
-  } else {
-    if (large_count_ >= core_.table->limits.large_connections) {
-      if (idle_large_.empty()) return nullptr;
-      BackendConnection* other = idle_large_.front();  // Of the other protocol: make room.
-      idle_large_.erase(idle_large_.begin());
-      std::unique_ptr<BackendConnection> self = remove(other);
-      other->destroy(std::move(self));
-    }
-    connection = add(protocol, ConnectionUse::Large);
-    ++large_count_;
+  auto found = std::find_if(pool.idle.begin(), pool.idle.end(), fits);
+  if (found != pool.idle.end()) {
+    BackendConnection* connection = *found;
+    pool.idle.erase(found);
+    return connection;
   }
-  connection->set_stream_source(source);
+  if (pool.count >= limit) {
+    if (pool.idle.empty()) return nullptr;
+    BackendConnection* other = pool.idle.front();  // Of the other protocol: make room.
+    std::unique_ptr<BackendConnection> self = remove(other);
+    other->destroy(std::move(self));
+  }
+  ++pool.count;
+  return add(protocol, use);
+}
+
+BackendConnection* NodeBackend::take_large(Protocol protocol, StreamSource* source) {
+  BackendConnection* connection =
+      take(large_, core_.table->limits.large_connections, protocol, ConnectionUse::Large);
+  if (connection != nullptr) connection->set_stream_source(source);
   return connection;
+}
+
+BackendConnection* NodeBackend::take_pinned(Protocol protocol, PinHolder* holder) {
+  BackendConnection* connection =
+      take(pinned_, core_.table->limits.pinned_connections, protocol, ConnectionUse::Pinned);
+  if (connection != nullptr) connection->set_pin_holder(holder);
+  return connection;
+}
+
+void NodeBackend::give_back(BackendConnection* connection, std::string_view leave) {
+  connection->set_pin_holder(nullptr);
+  if (!leave.empty()) {
+    Ticket* ticket = core_.tickets.take();  // Without an owner: its reply is dropped.
+    connection->submit(ticket, leave.data(), leave.size());
+  } else if (connection->is_idle()) {
+    on_connection_drained(connection);
+  }
 }
 
 void NodeBackend::forget(StreamSource* source) { std::erase(waiting_, source); }
@@ -75,8 +96,9 @@ std::unique_ptr<BackendConnection> NodeBackend::remove(BackendConnection* connec
   for (BackendConnection*& shared : shared_) {
     if (shared == connection) shared = nullptr;
   }
-  std::erase(idle_large_, connection);
-  if (connection->use() == ConnectionUse::Large) --large_count_;
+  for (Pool* pool : {&large_, &pinned_}) std::erase(pool->idle, connection);
+  if (connection->use() == ConnectionUse::Large) --large_.count;
+  if (connection->use() == ConnectionUse::Pinned) --pinned_.count;
   auto found = std::find_if(connections_.begin(), connections_.end(),
                             [&](const auto& owned) { return owned.get() == connection; });
   SP_ASSERT(found != connections_.end());
@@ -209,12 +231,14 @@ void NodeBackend::on_connection_failed(BackendConnection* connection, const std:
                                        bool was_ready, const std::vector<Ticket*>& unsent,
                                        std::string_view bytes) {
   Protocol protocol = connection->protocol();
+  // On another connection the server would not know what it remembered on a pinned one.
+  bool is_pinned = connection->use() == ConnectionUse::Pinned;
   // One that was broken off on purpose says nothing about the node.
   bool is_given_up = connection->is_retiring();
   connection->destroy(remove(connection));
   if (!was_ready && !is_given_up) back_off(why);
   if (!unsent.empty()) {
-    if (was_ready && !has_left_ && unavailable() == nullptr) {
+    if (was_ready && !is_pinned && !has_left_ && unavailable() == nullptr) {
       send_again(protocol, unsent, bytes);
     } else {
       const std::string* reason = unavailable();
@@ -255,11 +279,15 @@ void NodeBackend::on_connection_retired(BackendConnection* connection) {
 }
 
 bool NodeBackend::on_connection_drained(BackendConnection* connection) {
+  if (connection->is_pinned() && !connection->is_retiring()) return true;
   connection->set_stream_source(nullptr);
-  bool keep = connection->use() == ConnectionUse::Large && connection->is_idle() &&
-              !connection->is_retiring() && idle_large_.size() < kIdleLargeMax;
+  bool is_pinnable = connection->use() == ConnectionUse::Pinned;
+  Pool& pool = is_pinnable ? pinned_ : large_;
+  bool keep = connection->use() != ConnectionUse::Shared && connection->is_idle() &&
+              !connection->is_retiring() &&
+              pool.idle.size() < (is_pinnable ? kIdlePinnedMax : kIdleLargeMax);
   if (keep) {
-    idle_large_.push_back(connection);
+    pool.idle.push_back(connection);
   } else {
     connection->destroy(remove(connection));
   }

@@ -2,7 +2,8 @@
 //
 // Per node and protocol version one shared connection carries the requests of all sessions. It is
 // replaced when a reply above limits.stream_reply takes it over. Streamed requests get connections
-// of their own, up to limits.large_connections.
+// of their own, up to limits.large_connections; sessions that watch keys too, up to
+// limits.pinned_connections.
 //
 // A node that leaves the map gets no new requests. Those under way are still answered, for up to
 // timeouts.drain; their sessions are held meanwhile, so that nothing overtakes them elsewhere.
@@ -61,6 +62,12 @@ class NodeBackend {
   // A connection for one streamed request; null: limits.large_connections are in use. It comes back
   // by itself.
   BackendConnection* take_large(Protocol protocol, StreamSource* source);
+  // A connection for one session; null: limits.pinned_connections are in use. give_back() it, but not
+  // once it was lost.
+  BackendConnection* take_pinned(Protocol protocol, PinHolder* holder);
+  // `leave` undoes what the server remembers of the session; empty: it remembers nothing, or not any
+  // more once it has answered what is under way.
+  void give_back(BackendConnection* connection, std::string_view leave);
   // How many shared connections there have been: each may lead to a server that was restarted.
   [[nodiscard]] std::uint64_t connections_opened() const { return connections_opened_; }
   void wait_for_large(StreamSource* source) { waiting_.push_back(source); }
@@ -105,6 +112,7 @@ class NodeBackend {
   static constexpr std::uint64_t kBackoffFirstMs = 20;
   static constexpr std::uint64_t kBackoffMostMs = 500;
   static constexpr std::size_t kIdleLargeMax = 2;
+  static constexpr std::size_t kIdlePinnedMax = 16;
   // A busy node's oldest request that waits for longer is the script, or stands behind it: the
   // server reads no more from that connection, where on any other it would say BUSY.
   static constexpr std::uint64_t kStuckMs = 1000;
@@ -112,6 +120,13 @@ class NodeBackend {
   static const std::string kBusy;
   static constexpr std::size_t kLostIdsMax = 10'000;
 
+  // Connections that are taken and come back.
+  struct Pool {
+    std::vector<BackendConnection*> idle;
+    std::size_t count = 0;  // The idle ones included.
+  };
+
+  BackendConnection* take(Pool& pool, std::size_t limit, Protocol protocol, ConnectionUse use);
   void for_all_now(const std::function<void(BackendConnection&)>& act);
   void retire(BackendConnection& connection);
   void leave_others(const std::string& only_run_id);
@@ -128,8 +143,8 @@ class NodeBackend {
   slots::NodeIndex index_;
   BackendConnection* shared_[2] = {nullptr, nullptr};
   std::vector<std::unique_ptr<BackendConnection>> connections_;
-  std::vector<BackendConnection*> idle_large_;
-  std::size_t large_count_ = 0;
+  Pool large_;
+  Pool pinned_;
   std::vector<StreamSource*> waiting_;
   std::uint64_t connections_opened_ = 0;
   bool has_left_ = false;

@@ -13,6 +13,7 @@
 #include "proxy/session/fence_rules.h"
 #include "proxy/session/sessions.h"
 #include "proxy/session/transaction.h"
+#include "proxy/session/watch.h"
 #include "slots/assert.h"
 #include "slots/key_slot.h"
 
@@ -70,7 +71,9 @@ SessionNotes& ClientSession::notes() {
 // Each version has connections of its own: what was asked before must have run before what comes
 // now.
 void ClientSession::set_protocol(backend::Protocol protocol) {
-  if (protocol != protocol_ && head_ != nullptr) hold(Hold::Stream);
+  if (protocol == protocol_) return;
+  if (head_ != nullptr) hold(Hold::Stream);
+  if (watch_ != nullptr) watch_->lose();
   protocol_ = protocol;
 }
 
@@ -95,10 +98,26 @@ std::unique_ptr<Transaction> ClientSession::take_transaction() {
   return taken;
 }
 
+void ClientSession::set_watch(std::unique_ptr<Watch> watch) {
+  watch_ = std::move(watch);
+  sessions_.add_watching(this);
+  note_plainness();
+}
+
+std::unique_ptr<Watch> ClientSession::take_watch() {
+  if (watch_ != nullptr) sessions_.remove_watching(this);
+  std::unique_ptr<Watch> taken = std::move(watch_);
+  note_plainness();
+  return taken;
+}
+
+void ClientSession::follow_map() { watch_->follow(*table().map); }
+
 void ClientSession::reset() {
   set_protocol(backend::Protocol::Resp2);
   reply_mode_ = ReplyMode::On;
   transaction_ = nullptr;
+  take_watch();
   authenticated_ = table().client_password.empty();
   if (notes_) notes_->name.clear();
   note_plainness();
@@ -167,6 +186,7 @@ std::size_t ClientSession::process(const char* bytes, std::size_t size, resp::Fr
   resp::RequestLimits limits{static_cast<std::int64_t>(table().limits.bulk), authenticated_};
   const bool is_looked_at = is_watched();
   std::size_t used = 0;
+  std::size_t begun = 0;  // Where the request that was executed last begins.
   while (used < size && holds_ == 0 && !closing_) {
     if (bytes[used] != '*') [[unlikely]] {
       std::size_t consumed = 0;
@@ -181,6 +201,7 @@ std::size_t ClientSession::process(const char* bytes, std::size_t size, resp::Fr
         return used;
       }
       std::string_view whole(bytes + used, frame.position);
+      begun = used;
       used += whole.size();
       if (!frame.args.empty()) execute(frame.args, whole);
       frame.clear();
@@ -201,6 +222,10 @@ std::size_t ClientSession::process(const char* bytes, std::size_t size, resp::Fr
       }
       return used;
     }
+  }
+  if (is_put_off_) [[unlikely]] {
+    is_put_off_ = false;
+    return begun;
   }
   return closing_ ? size : used;
 }
@@ -225,7 +250,7 @@ bool ClientSession::process_inline(const char* bytes, std::size_t size, std::siz
   resp::append_array_header(frame, args.size());
   for (std::string_view arg : args) resp::append_bulk(frame, arg);
   execute(args, frame);
-  return true;
+  return !std::exchange(is_put_off_, false);
 }
 
 void ClientSession::protocol_error(std::string_view text) {
@@ -252,7 +277,8 @@ void ClientSession::execute(resp::Args args, std::string_view bytes) {
 void ClientSession::execute_slowly(Request& request) {
   if (reply_mode_ == ReplyMode::SkipNext) reply_mode_ = ReplyMode::Skip;
   dispatch(*this, request);
-  if (reply_mode_ == ReplyMode::Skip) set_reply_mode(ReplyMode::On);
+  if (reply_mode_ == ReplyMode::Skip)
+    set_reply_mode(is_put_off_ ? ReplyMode::SkipNext : ReplyMode::On);
 }
 
 void ClientSession::redirect(slots::SlotId slot, slots::NodeIndex owner) {
@@ -272,11 +298,13 @@ void ClientSession::forward(slots::NodeIndex node, slots::SlotId slot, std::stri
   backend::BackendConnection* connection = core_.backends->node(node).accepting(protocol_, why);
   if (connection == nullptr) [[unlikely]]
     return reply(node_error(node, slot, *why));
-  backend::Ticket* ticket = push_ticket();
-  ticket->owner = this;
-  ticket->slot = slot;
-  connection->submit(ticket, bytes.data(), bytes.size());
-  count_in_flight(bytes.size());
+  forward_over(*connection, slot, bytes);
+}
+
+void ClientSession::put_off() {
+  is_put_off_ = true;
+  core_.stats.requests.subtract(1);
+  hold(Hold::Stream);
 }
 
 void ClientSession::send_ahead(slots::NodeIndex node, std::string_view bytes) {
@@ -378,6 +406,7 @@ void ClientSession::close_now() {
     stream_->connection->set_stream_source(nullptr);
   }
   core_.backends->forget(this);
+  take_watch();
   abandon_tickets();
   resume_node_reading();
   unread_ = 0;

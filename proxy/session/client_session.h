@@ -33,6 +33,7 @@ namespace proxy::session {
 
 class Sessions;
 class Transaction;
+class Watch;
 
 // What a listener says to its sessions; shared by them and kept up to date with the snapshot.
 struct ListenerFacts {
@@ -65,7 +66,7 @@ struct SessionNotes {
 enum class Hold : std::uint8_t {
   InFlight = 1,  // limits.inflight_requests or inflight_bytes.
   Unread = 2,    // limits.unread_replies.
-  Stream = 4,    // A streamed request: it waits for its turn, or for its reply.
+  Stream = 4,    // A request on a connection of its own: it waits for its turn, or for its reply.
   Retiring = 8,  // Replies of a connection that takes no new requests.
   Answer = 16,   // An answer that later requests must not overtake (scripts being flushed, CLIENT
                  // KILL...).
@@ -110,6 +111,10 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] Transaction* transaction() { return transaction_.get(); }
   void set_transaction(std::unique_ptr<Transaction> transaction);
   std::unique_ptr<Transaction> take_transaction();
+  // The keys that it watches; null: none.
+  [[nodiscard]] Watch* watch_if_any() { return watch_.get(); }
+  void set_watch(std::unique_ptr<Watch> watch);
+  std::unique_ptr<Watch> take_watch();
   [[nodiscard]] std::uint64_t created_ms() const { return created_ms_; }
   [[nodiscard]] std::uint64_t last_active_ms() const { return last_active_ms_; }
   [[nodiscard]] std::size_t unread_bytes() const { return unread_; }
@@ -131,6 +136,19 @@ class ClientSession final : public net::Socket,
   void redirect(slots::SlotId slot, slots::NodeIndex owner);  // -MOVED
   // Sends the request of now to a node; bytes are copied before it returns.
   void forward(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes);
+  // The same over a connection that is the session's own.
+  void forward_over(backend::BackendConnection& connection, slots::SlotId slot,
+                    std::string_view bytes) {
+    backend::Ticket* ticket = push_ticket();
+    ticket->owner = this;
+    ticket->slot = slot;
+    connection.submit(ticket, bytes.data(), bytes.size());
+    count_in_flight(bytes.size());
+  }
+  // All that it has asked is answered: what it sends now to whichever connection comes behind.
+  [[nodiscard]] bool is_quiet() const { return head_ == nullptr; }
+  // The request of now waits until then, and is executed anew.
+  void put_off();
   // A request of the proxy's own, beside one of the client's on the same connection; its reply is
   // dropped. Whether limits.node_queue lets it through is the caller's to know from that other one.
   void send_ahead(slots::NodeIndex node, std::string_view bytes);
@@ -153,6 +171,8 @@ class ClientSession final : public net::Socket,
   // --- from the worker ---
   // Goes on with requests that were held; called at the end of the turn.
   void resume();
+  // From Sessions, once the snapshot has changed, while it watches keys.
+  void follow_map();
   // From Sessions: the session was held for it.
   void on_fence_ended(std::shared_ptr<const Fence> fence);
   // Whether the client has not taken a byte for `limit_ms`, while there are some, or not sent one
@@ -201,9 +221,11 @@ class ClientSession final : public net::Socket,
            input_->kept_back_by->slots.contains(slot);
   }
   // Nothing that changes how a request is taken: no AUTH to come, no CLIENT REPLY, no transaction.
+  // Nor watched keys.
   [[nodiscard]] bool is_plain() const { return is_plain_; }
   void note_plainness() {
-    is_plain_ = authenticated_ && reply_mode_ == ReplyMode::On && transaction_ == nullptr;
+    is_plain_ = authenticated_ && reply_mode_ == ReplyMode::On && transaction_ == nullptr &&
+                watch_ == nullptr;
   }
   void protocol_error(std::string_view text);
 
@@ -246,6 +268,7 @@ class ClientSession final : public net::Socket,
   std::unique_ptr<RequestStream> stream_;  // A streamed request under way.
   std::unique_ptr<SessionNotes> notes_;
   std::unique_ptr<Transaction> transaction_;
+  std::unique_ptr<Watch> watch_;
   std::string* captured_ = nullptr;                  // Where replies go instead of to the client.
   std::vector<backend::BackendConnection*> paused_;  // Whose replies wait for this client to read.
 
@@ -267,6 +290,7 @@ class ClientSession final : public net::Socket,
   ReplyMode reply_mode_ = ReplyMode::On;
   bool authenticated_ = true;
   bool is_plain_ = true;
+  bool is_put_off_ = false;  // The request that was executed last.
   bool dirty_ = false;
   bool write_blocked_ = false;
   bool read_stopped_ = false;

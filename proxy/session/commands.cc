@@ -19,9 +19,6 @@ void refuse(ClientSession& session, const Request& request, std::string_view why
   session.reply_error(resp::errors::not_supported(request.spec->name, why));
 }
 
-void refuse_watch(ClientSession& session, const Request& request) {
-  refuse(session, request, "watching keys is not available yet");
-}
 void refuse_blocking(ClientSession& session, const Request& request) {
   refuse(session, request, "blocking commands are not available yet");
 }
@@ -122,8 +119,8 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Discard, command_discard},
     {CommandId::Exec, command_exec},
     {CommandId::Multi, command_multi},
-    {CommandId::Unwatch, refuse_watch},
-    {CommandId::Watch, refuse_watch},
+    {CommandId::Unwatch, command_unwatch},
+    {CommandId::Watch, command_watch},
 
     {CommandId::Blmove, refuse_blocking},
     {CommandId::Blmpop, refuse_blocking},
@@ -211,6 +208,7 @@ void dispatch(ClientSession& session, Request& request) {
     return session.reject(resp::errors::kNoAuth);
   }
   request.spec = spec;
+  if (session.watch_if_any() != nullptr && !session.is_quiet()) return session.put_off();
   if (session.transaction() != nullptr && queue(session, request, handler)) return;
   if (handler != nullptr) return handler(session, request);
   forward_by_keys(session, request);

@@ -93,15 +93,17 @@ void command_evalsha(ClientSession& session, const Request& request);  // EVALSH
 void command_script(ClientSession& session, const Request& request);
 void command_function(ClientSession& session, const Request& request);
 void command_fcall(ClientSession& session, const Request& request);  // FCALL, FCALL_RO
-// Those of them that the proxy remembers and the node does not know for certain: appends a SCRIPT
-// LOAD of each to `requests`, and says how many those are. They must go to the node's shared
-// connection now.
-std::size_t append_missing_scripts(ClientSession& session, slots::NodeIndex node,
-                                   std::span<const ScriptId> ids, std::string& requests);
+// Appends SCRIPT LOADs of those of the scripts that the proxy remembers and the node may not know, and
+// says how many those are. They must be sent now. `is_shared`: over the node's shared connection, so
+// that what follows there can count on them; over another all that are remembered are sent.
+std::size_t append_scripts(ClientSession& session, slots::NodeIndex node,
+                           std::span<const ScriptId> ids, bool is_shared, std::string& requests);
 // transaction_commands.cc
 void command_multi(ClientSession& session, const Request& request);
 void command_exec(ClientSession& session, const Request& request);
 void command_discard(ClientSession& session, const Request& request);
+void command_watch(ClientSession& session, const Request& request);
+void command_unwatch(ClientSession& session, const Request& request);
 // The request comes between MULTI and EXEC. False: it is one of those that run at once.
 bool queue(ClientSession& session, const Request& request, Handler handler);
 void reject_arity(ClientSession& session, const resp::CommandSpec& spec);

@@ -322,18 +322,18 @@ void command_evalsha(ClientSession& session, const Request& request) {
   (new EvalshaGather(session, *target, *id, request.bytes))->sent_all();
 }
 
-std::size_t append_missing_scripts(ClientSession& session, slots::NodeIndex node,
-                                   std::span<const ScriptId> ids, std::string& requests) {
+std::size_t append_scripts(ClientSession& session, slots::NodeIndex node,
+                           std::span<const ScriptId> ids, bool is_shared, std::string& requests) {
   std::size_t count = 0;
   WorkerScripts& scripts = scripts_of(session);
   const ScriptHost host{session.table().nodes[node].name,
                         session.core().backends->node(node).connections_opened()};
   for (const ScriptId& id : ids) {
-    if (scripts.standing(id, node, host) != WorkerScripts::Standing::Missing) continue;
+    if (is_shared && scripts.standing(id, node, host) != WorkerScripts::Standing::Missing) continue;
     ScriptSource source = scripts.find(id);
     if (source == nullptr) continue;
     resp::append_request(requests, {"SCRIPT", "LOAD", *source});
-    scripts.note_loaded(id, node, host);
+    if (is_shared) scripts.note_loaded(id, node, host);
     ++count;
   }
   return count;

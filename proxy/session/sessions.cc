@@ -70,6 +70,10 @@ void Sessions::resume_all() {
   resumables_.clear();
 }
 
+void Sessions::follow_map() {
+  for (ClientSession* session : watching_) session->follow_map();
+}
+
 void Sessions::end_fence(const std::shared_ptr<const Fence>& fence) {
   for (ClientSession* session : std::exchange(fenced_, {})) {
     if (session == nullptr) continue;

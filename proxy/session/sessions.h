@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "proxy/session/client_session.h"
@@ -70,6 +71,8 @@ class Sessions {
 
   void drain();      // Each ends at a reply boundary.
   void close_all();  // Now.
+  // The snapshot has changed: sessions that watch keys of slots with another owner now lose them.
+  void follow_map();
   // Sessions that were held for the fence go on, in the order in which they came upon it. A client
   // that has hung up meanwhile leaves its request unexecuted.
   void end_fence(const std::shared_ptr<const Fence>& fence);
@@ -85,6 +88,8 @@ class Sessions {
     fenced_.push_back(session);
     core_.stats.fenced_clients.add();
   }
+  void add_watching(ClientSession* session) { watching_.insert(session); }
+  void remove_watching(ClientSession* session) { watching_.erase(session); }
   void add_resumable(ClientSession* session) { resumables_.push_back(session); }
   // Goes on with sessions that were held; at the end of the turn, before the flush.
   void resume_all();
@@ -98,6 +103,7 @@ class Sessions {
   SessionCounts& counts_;
   unsigned workers_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ClientSession>> sessions_;
+  std::unordered_set<ClientSession*> watching_;
   std::vector<ClientSession*> resumables_;
   std::vector<ClientSession*> fenced_;  // Held for a fence; null: has left.
   std::uint64_t ticks_ = 0;

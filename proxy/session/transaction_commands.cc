@@ -1,7 +1,9 @@
-// MULTI, EXEC and DISCARD, and what happens to requests between them.
+// MULTI, EXEC, DISCARD, WATCH and UNWATCH, and what happens to requests between MULTI and EXEC.
 //
 // A request is looked at as it is queued, as Redis does: what could not be executed is refused at
 // once, and the whole transaction with it at EXEC. Texts are Redis 7.0's.
+
+#include <fmt/format.h>
 
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/error_text.h"
@@ -12,6 +14,7 @@
 #include "proxy/session/script_cache.h"
 #include "proxy/session/transaction.h"
 #include "proxy/session/transaction_rules.h"
+#include "proxy/session/watch.h"
 #include "slots/key_slot.h"
 
 namespace proxy::session {
@@ -121,14 +124,11 @@ void reply_own(ClientSession& session, Transaction& transaction) {
   session.reply(out);
 }
 
-void send_to(ClientSession& session, Transaction& transaction, slots::NodeIndex node) {
-  const slots::SlotId slot = transaction.slot().value_or(0);
-  const std::string* why = nullptr;
-  backend::BackendConnection* connection =
-      session.core().backends->node(node).accepting(session.protocol(), why);
-  if (connection == nullptr) return session.reply(session.node_error(node, slot, *why));
+void send(ClientSession& session, Transaction& transaction, slots::NodeIndex node,
+          backend::BackendConnection& connection) {
+  const bool is_shared = connection.use() == backend::ConnectionUse::Shared;
   std::string bytes;
-  const std::size_t loads = append_missing_scripts(session, node, transaction.scripts(), bytes);
+  const std::size_t loads = append_scripts(session, node, transaction.scripts(), is_shared, bytes);
   const std::size_t requests = transaction.size_at_node();
   if (loads == 0) {
     bytes = transaction.take_bytes();
@@ -137,7 +137,51 @@ void send_to(ClientSession& session, Transaction& transaction, slots::NodeIndex 
   }
   answer_own(session, transaction);
   (new ExecReplies(session, transaction.size(), std::move(transaction.own())))
-      ->send(*connection, slot, bytes, loads, requests);
+      ->send(connection, transaction.slot().value_or(slots::kNoSlot), bytes, loads, requests);
+}
+
+void send_shared(ClientSession& session, Transaction& transaction, slots::NodeIndex node) {
+  const std::string* why = nullptr;
+  backend::BackendConnection* connection =
+      session.core().backends->node(node).accepting(session.protocol(), why);
+  if (connection == nullptr)
+    return session.reply(
+        session.node_error(node, transaction.slot().value_or(slots::kNoSlot), *why));
+  send(session, transaction, node, *connection);
+}
+
+// --- watching
+
+// The slot of all keys; nothing: the request was answered.
+std::optional<slots::SlotId> slot_to_watch(ClientSession& session, resp::Args keys) {
+  const slots::SlotId slot = slots::slot_of_key(keys.front());
+  const Watch* watch = session.watch_if_any();
+  for (std::string_view key : keys) {
+    if (resp::is_reserved_key(key))
+      return session.reply_error(resp::errors::kReservedKey), std::nullopt;
+    if (slots::slot_of_key(key) != slot || (watch != nullptr && watch->slot() != slot))
+      return session.reply_error(resp::errors::kCrossSlot), std::nullopt;
+  }
+  slots::NodeIndex owner = session.table().map->owner(slot);
+  if (session.is_elsewhere(slot, owner)) return session.redirect(slot, owner), std::nullopt;
+  return slot;
+}
+
+// False: the error was replied.
+bool begin_watch(ClientSession& session, slots::SlotId slot) {
+  const slots::NodeIndex owner = session.table().map->owner(slot);
+  const backend::NodeBackend& node = session.core().backends->node(owner);
+  if (const std::string* why = node.unavailable())
+    return session.reply(session.node_error(owner, slot, *why)), false;
+  auto watch = std::make_unique<Watch>(session.core(), slot);
+  if (!watch->take_connection(owner, session.protocol())) {
+    session.reply_error(fmt::format(
+        "ERR all limits.pinned_connections connections to node {} are in use; try again",
+        node.route().name));
+    return false;
+  }
+  session.set_watch(std::move(watch));
+  return true;
 }
 
 }  // namespace
@@ -175,6 +219,7 @@ void reject_arity(ClientSession& session, const resp::CommandSpec& spec) {
   const std::string text = resp::wrong_arity(spec.name);
   if (spec.id != CommandId::Exec) return session.reject(text);
   session.take_transaction();
+  session.take_watch();
   session.reply_error("EXECABORT Transaction discarded because of: " +
                       text.substr(text.find(' ') + 1));
 }
@@ -182,20 +227,30 @@ void reject_arity(ClientSession& session, const resp::CommandSpec& spec) {
 void command_multi(ClientSession& session, const Request&) {
   if (session.transaction() != nullptr)
     return session.reply_error("ERR MULTI calls can not be nested");
-  session.set_transaction(std::make_unique<Transaction>());
+  auto transaction = std::make_unique<Transaction>();
+  if (const Watch* watch = session.watch_if_any()) transaction->set_slot(watch->slot());
+  session.set_transaction(std::move(transaction));
   session.reply(kOk);
 }
 
 void command_discard(ClientSession& session, const Request&) {
   if (session.take_transaction() == nullptr)
     return session.reply_error("ERR DISCARD without MULTI");
+  session.take_watch();
   session.reply(kOk);
 }
 
 void command_exec(ClientSession& session, const Request&) {
   std::unique_ptr<Transaction> transaction = session.take_transaction();
   if (transaction == nullptr) return session.reply_error("ERR EXEC without MULTI");
+  std::unique_ptr<Watch> watch = session.take_watch();
   if (transaction->is_spoiled()) return session.reply_error(kAborted);
+  if (watch != nullptr) {
+    if (watch->connection() == nullptr) return session.reply(session.resp3() ? "_\r\n" : "*-1\r\n");
+    send(session, *transaction, session.table().map->owner(watch->slot()), *watch->connection());
+    session.hold(Hold::Stream);  // What follows may go over another connection.
+    return watch->end();
+  }
   if (transaction->size_at_node() == 0) return reply_own(session, *transaction);
   slots::NodeIndex node = slots::kNoNode;
   if (auto slot = transaction->slot()) {
@@ -204,7 +259,25 @@ void command_exec(ClientSession& session, const Request&) {
   } else {
     node = any_node(session);
   }
-  if (node != slots::kNoNode) send_to(session, *transaction, node);
+  if (node != slots::kNoNode) send_shared(session, *transaction, node);
+}
+
+void command_watch(ClientSession& session, const Request& request) {
+  if (session.transaction() != nullptr)
+    return session.reply_error("ERR WATCH inside MULTI is not allowed");
+  auto slot = slot_to_watch(session, request.args.subspan(1));
+  if (!slot) return;
+  // What was sent before by the shared connection must not touch the keys afterwards.
+  if (!session.is_quiet()) return session.put_off();
+  if (session.watch_if_any() == nullptr && !begin_watch(session, *slot)) return;
+  if (session.watch_if_any()->connection() == nullptr)
+    return session.reply(kOk);  // Lost: EXEC says so.
+  session.forward_over(*session.watch_if_any()->connection(), *slot, request.bytes);
+}
+
+void command_unwatch(ClientSession& session, const Request&) {
+  session.take_watch();
+  session.reply(kOk);
 }
 
 }  // namespace proxy::session

@@ -1,9 +1,10 @@
 """Transactions: queued in the proxy, executed whole by one node, and in Redis's words."""
 import hashlib
+import threading
 
 import redis
 
-from harness import resp
+from harness import plans, resp
 from harness.check import Failure, check, error, eventually, same, shown
 from harness.resp import array, bulk
 from harness.shop import HOST
@@ -76,10 +77,9 @@ def answers(client, requests, how):
     return got
 
 
-@test(stock=True, seconds=60)
-def every_talk_about_transactions_is_answered_as_by_one_redis(shop, stock):
+def compare_talks(shop, stock, talks):
     wrong = []
-    for name, text in TALKS.items():
+    for name, text in talks.items():
         requests = [resp.request(*words(line)) for line in text.split("|")]
         for version in ("2", "3"):
             for how in ("one by one", "in a pipeline"):
@@ -97,6 +97,11 @@ def every_talk_about_transactions_is_answered_as_by_one_redis(shop, stock):
                         % (name, version, how, shown(got, 700), shown(wanted, 700))
                     )
     check(not wrong, "%d talks differ:\n     %s" % (len(wrong), "\n     ".join(wrong)))
+
+
+@test(stock=True, seconds=60)
+def every_talk_about_transactions_is_answered_as_by_one_redis(shop, stock):
+    compare_talks(shop, stock, TALKS)
 
 
 @test
@@ -301,3 +306,244 @@ def redis_py_pipelines_are_transactions(shop):
         else:
             raise Failure("INCR of a text raised nothing")
     same(client.get(B), b"text")
+
+
+# Watched keys
+
+WATCH_TALKS = {
+    "nobody touches it": "SET s 1|WATCH s|GET s|MULTI|INCR s|EXEC|GET s",
+    "one's own write": "SET s 1|WATCH s|SET s 2|MULTI|INCR s|EXEC|GET s",
+    "in front of a pipeline": "SET s 1|SET s 2|SET s 3|WATCH s|MULTI|GET s|EXEC|GET s",
+    "UNWATCH": "WATCH s|SET s 2|UNWATCH|MULTI|INCR s|EXEC|UNWATCH",
+    "DISCARD": "WATCH s|SET s 2|MULTI|DISCARD|MULTI|INCR s|EXEC",
+    "EXEC ends it": "WATCH s|MULTI|INCR s|EXEC|SET s 5|MULTI|INCR s|EXEC",
+    "EXEC that fails ends it": "WATCH s|SET s 5|MULTI|INCR s|EXEC|MULTI|INCR s|EXEC",
+    "EXECABORT ends it": "WATCH s|SET s 5|MULTI|NOSUCH|EXEC|MULTI|INCR s|EXEC",
+    "EXEC without MULTI does not": "WATCH s|EXEC|SET s 1|MULTI|GET s|EXEC",
+    "EXEC with an argument": "WATCH s|SET s 1|EXEC x|MULTI|GET s|EXEC",
+    "RESET": "WATCH s|SET s 1|RESET|MULTI|GET s|EXEC",
+    "inside of MULTI": "MULTI|WATCH s|SET s 1|EXEC|GET s",
+    "an empty transaction": "WATCH s|MULTI|EXEC|WATCH s|SET s 1|MULTI|EXEC",
+    "only the proxy's answers": "WATCH s|MULTI|CLIENT GETNAME|EXEC|WATCH s|SET s 1|MULTI|CLIENT GETNAME|EXEC",
+    "several of one slot": "WATCH {s}1 {s}2|WATCH {s}3|SET {s}2 x|MULTI|PING|EXEC",
+    "wrong arity": "WATCH|UNWATCH x|MULTI|WATCH|EXEC",
+    "a deleted key": "SET s 1|WATCH s|DEL s|MULTI|PING|EXEC",
+    "an expiry": "SET s 1|WATCH s|PEXPIRE s 100000|MULTI|PING|EXEC",
+    "scripts": "WATCH s|MULTI|EVAL %(script)s 1 s x|EVALSHA %(digest)s 1 s y|EXEC",
+    "other commands between": "SET s 1|WATCH s|HSET {s}h f v|HGETALL {s}h|TYPE {s}h|MULTI|GET s|EXEC|TYPE s",
+}
+
+
+@test(stock=True, seconds=60)
+def every_talk_about_watched_keys_is_answered_as_by_one_redis(shop, stock):
+    compare_talks(shop, stock, WATCH_TALKS)
+
+
+@test(stock=True)
+def a_key_that_another_client_touches_makes_exec_null(shop):
+    for version in (2, 3):
+        watcher, other = shop.client("watcher"), shop.client("other")
+        if version == 3:
+            watcher.hello3()
+        null = b"*-1\r\n" if version == 2 else b"_\r\n"
+        for key in (A, B, C):
+            same(other.raw("SET", key, 1), OK)
+            same(watcher.raw("WATCH", key), OK)
+            same(other.raw("SET", key, 9), OK)
+            same(watcher.pipeline(("MULTI",), ("SET", key, 2), ("EXEC",)), [OK, QUEUED, null])
+            same(other.raw("GET", key), bulk(9))
+            # The connection that was watched on serves others: they see nothing of it.
+            for client in (other, watcher):
+                same(client.raw("WATCH", key), OK)
+                same(client.pipeline(("MULTI",), ("GET", key), ("EXEC",))[2], array(bulk(9)))
+
+
+@test
+def watched_keys_lie_in_one_slot(shop):
+    client = shop.client()
+    crossslot = b"-CROSSSLOT Keys in request don't hash to the same slot\r\n"
+    same(client.raw("WATCH", A, B), crossslot)
+    same(client.raw("WATCH", A), OK)
+    same(client.raw("WATCH", B), crossslot)
+    got = client.pipeline(("SET", B, 1), ("MULTI",), ("SET", B, 2), ("SET", A, 2), ("EXEC",), ("GET", B))
+    same(got, [OK, OK, crossslot, QUEUED, ABORTED, bulk(1)])
+    error(client.raw("WATCH", "__slotproxy:identity"), "ERR", "reserved")
+
+
+@test(stock=True)
+def an_endpoint_redirects_watch(shop):
+    client = shop.at(0)
+    error(client.raw("WATCH", C), "MOVED 12182")
+    same(client.pipeline(("WATCH", A), ("MULTI",), ("SET", A, 1), ("EXEC",)), [OK, OK, QUEUED, array(OK)])
+
+
+@test
+def a_watch_holds_up_nobody_else_and_keeps_the_order_of_its_own_client(shop):
+    client, other = shop.client(), shop.client()
+    commands, wanted = [], []
+    for n in range(100):
+        key = (A, B, C)[n % 3]
+        commands += [("SET", key, n), ("SET", key, n + 1), ("WATCH", key), ("GET", key), ("MULTI",),
+                     ("INCR", key), ("EXEC",), ("GET", key)]
+        wanted += [OK, OK, OK, bulk(n + 1), OK, QUEUED, array(b":%d\r\n" % (n + 2)), bulk(n + 2)]
+    client.send(b"".join(resp.request(*args) for args in commands))
+    same(other.raw("PING"), PONG)
+    same(client.read_many(len(commands)), wanted)
+
+
+@test(seconds=60)
+def watching_clients_are_bounded_and_connections_come_back(fresh):
+    shop = fresh(workers=1, config={"limits": {"pinned_connections": 3}})
+    clients = [shop.client("client %d" % n) for n in range(5)]
+    for client in clients[:3]:
+        same(client.raw("WATCH", A), OK)
+    error(clients[3].raw("WATCH", A), "ERR", "limits.pinned_connections", "inv-bcn")
+    same(clients[3].raw("WATCH", B), OK)
+    same(clients[3].raw("UNWATCH"), OK)
+    same(clients[4].raw("SET", A, 1), OK)
+    same(clients[0].pipeline(("MULTI",), ("GET", A), ("EXEC",))[2], b"*-1\r\n")
+    clients[1].close()
+    same(clients[2].raw("UNWATCH"), OK)
+
+    def all_are_free():
+        got = [client.raw("WATCH", A) for client in (clients[0], clients[3], clients[4])]
+        for client in (clients[0], clients[3], clients[4]):
+            client.raw("UNWATCH")
+        return got == [OK] * 3
+
+    eventually(all_are_free, 5, "the three connections are free again")
+    before = int(shop.node(0).info("stats")["total_connections_received"])
+    for n in range(200):
+        client = clients[(0, 3, 4)[n % 3]]
+        same(client.raw("WATCH", A), OK)
+        same(client.pipeline(("MULTI",), ("GET", A), ("EXEC",))[2], array(bulk(1)), "round %d" % n)
+    after = int(shop.node(0).info("stats")["total_connections_received"])
+    check(after - before <= 1, "%d connections were opened for 200 watches" % (after - before))
+
+
+@test
+def a_client_that_vanishes_leaves_no_watch_behind(fresh):
+    shop = fresh(workers=1, config={"limits": {"pinned_connections": 1}})
+    for n in range(30):
+        with shop.client() as leaver:
+            leaver.send(resp.request("WATCH", A) + (resp.request("MULTI") if n % 2 else b""))
+            if n % 3:
+                same(leaver.read(), OK)
+        with shop.client() as client:
+            eventually(lambda: client.raw("WATCH", A) == OK, 5, "the connection is free again")
+            same(client.pipeline(("MULTI",), ("INCR", A), ("EXEC",))[2], array(b":%d\r\n" % (n + 1)))
+
+
+@test
+def a_watch_whose_connection_is_lost_makes_exec_null(fresh):
+    shop = fresh()
+    client = shop.client()
+    same(client.raw("SET", A, 1), OK)
+    same(client.raw("WATCH", A), OK)
+    node = shop.node(0)
+    node.ask("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    eventually(lambda: client.raw("GET", A) == bulk(1), 5, "the node is used again")
+    same(client.pipeline(("MULTI",), ("SET", A, 2), ("EXEC",)), [OK, QUEUED, b"*-1\r\n"])
+    same(client.pipeline(("WATCH", A), ("MULTI",), ("SET", A, 3), ("EXEC",))[3], array(OK))
+    same(client.raw("WATCH", A), OK)
+    node.ask("SAVE")
+    node.restart()
+    eventually(lambda: client.raw("GET", A) == bulk(3), 10, "the node is back")
+    same(client.pipeline(("MULTI",), ("SET", A, 4), ("EXEC",))[2], b"*-1\r\n")
+    same(client.raw("GET", A), bulk(3))
+
+
+@test
+def changing_the_protocol_loses_the_watch(shop):
+    client = shop.client()
+    same(client.raw("WATCH", A), OK)
+    client.hello3()
+    same(client.pipeline(("MULTI",), ("SET", A, 2), ("EXEC",))[2], b"_\r\n")
+    same(client.raw("EXISTS", A), b":0\r\n")
+
+
+class Counters(threading.Thread):
+    """A client that counts up with WATCH, MULTI and EXEC, and knows how often it succeeded."""
+
+    def __init__(self, port, key):
+        super().__init__(daemon=True)
+        self.port, self.key, self.done, self.null, self.problem = port, key, 0, 0, None
+        self.over = threading.Event()
+
+    def run(self):
+        client = redis.Redis(HOST, self.port)
+        try:
+            while not self.over.is_set():
+                with client.pipeline(transaction=True) as pipeline:
+                    try:
+                        pipeline.watch(self.key)
+                        value = int(pipeline.get(self.key) or 0)
+                        pipeline.multi()
+                        pipeline.set(self.key, value + 1)
+                        pipeline.execute()
+                        self.done += 1
+                    except redis.WatchError:
+                        self.null += 1
+        except redis.RedisError as problem:
+            self.problem = "%s: %s" % (type(problem).__name__, problem)
+
+
+def counted(shop, key, count, meanwhile):
+    threads = [Counters(shop.forward[1], key) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        meanwhile(lambda: sum(thread.done for thread in threads))
+    finally:
+        for thread in threads:
+            thread.over.set()
+        for thread in threads:
+            thread.join(10)
+    same([thread.problem for thread in threads if thread.problem], [], "what clients ran into")
+    done = sum(thread.done for thread in threads)
+    same(shop.client().raw("GET", key), bulk(done), "the counter after %d successes" % done)
+    return done, sum(thread.null for thread in threads)
+
+
+@test(seconds=60)
+def clients_that_count_with_watch_lose_nothing(shop):
+    def until_500(done):
+        eventually(lambda: done() >= 500, 30, lambda: "500 counted, not %d" % done())
+
+    counted(shop, A, 8, until_500)
+
+
+@test(seconds=90)
+def clients_count_on_while_their_slot_moves_to_and_fro(fresh):
+    shop = fresh(config={"rebalance": {"grace": "100ms"}})
+    slot = resp.slot_of(A)
+
+    def move(done):
+        for n in range(6):
+            target = ("inv-vlc", "inv-gir", "inv-bcn")[n % 3]
+            before = done()
+            plans.run(shop, "--move", "%d-%d:%s" % (slot - 30, slot + 30, target))
+            eventually(lambda: done() > before + 10, 20, "clients count on after move %d" % n)
+
+    done, _ = counted(shop, A, 6, move)
+    check(done > 60, "only %d were counted" % done)
+
+
+@test(seconds=60)
+def a_watch_of_a_slot_that_moves_is_lost_and_a_queued_transaction_runs_at_the_new_owner(fresh):
+    shop = fresh(config={"rebalance": {"grace": "100ms"}})
+    watcher, queuer, other = shop.client(), shop.client(), shop.client()
+    at_endpoint = shop.at(0)
+    same(other.raw("SET", A, 1), OK)
+    same(watcher.raw("WATCH", A), OK)
+    same(watcher.pipeline(("MULTI",), ("SET", A, "watched")), [OK, QUEUED])
+    same(queuer.pipeline(("MULTI",), ("APPEND", A, "2"), ("GET", A)), [OK, QUEUED, QUEUED])
+    same(at_endpoint.pipeline(("MULTI",), ("SET", A, "old")), [OK, QUEUED])
+    slot = resp.slot_of(A)
+    plans.run(shop, "--move", "%d-%d:inv-gir" % (slot, slot))
+    same(watcher.raw("EXEC"), b"*-1\r\n")
+    same(queuer.raw("EXEC"), array(b":2\r\n", bulk(12)))
+    error(at_endpoint.raw("EXEC"), "MOVED %d" % slot)
+    same(other.raw("GET", A), bulk(12))
+    same(shop.node(2).ask("GET", A), b"12")
+    same(watcher.pipeline(("WATCH", A), ("MULTI",), ("GET", A), ("EXEC",))[3], array(bulk(12)))

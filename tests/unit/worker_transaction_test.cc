@@ -28,6 +28,7 @@ void serve(FakeNode& node) {
   auto queued = std::make_shared<std::optional<int>>();
   node.on_command = [queued](const Command& command) -> std::optional<std::string> {
     const std::string& name = command.front();
+    if (name == "WATCH" || name == "UNWATCH") return kOk;
     if (name == "MULTI") {
       *queued = 0;
       return kOk;
@@ -44,10 +45,11 @@ void serve(FakeNode& node) {
   };
 }
 
-// Answers nothing: the test does.
+// Answers nothing to these: the test does.
 void keep_silent(FakeNode& node, const std::vector<std::string>& names) {
   node.on_command = [names](const Command& command) -> std::optional<std::string> {
     if (std::ranges::find(names, command.front()) != names.end()) return "";
+    if (command.front() == "WATCH" || command.front() == "UNWATCH") return kOk;
     return std::nullopt;
   };
 }
@@ -261,4 +263,118 @@ TEST_CASE("an endpoint sends a transaction on whose EXEC a fence has kept back, 
   CHECK(rig.b.count_of("EXEC") == 1);
   CHECK(late->ask({"EXEC"}) == "-MOVED 3300 127.0.0.1:7098\r\n");
   CHECK(late->ask({"EXEC"}) == "-ERR EXEC without MULTI\r\n");
+}
+
+// --- watched keys
+
+TEST_CASE("WATCH and EXEC go over one connection, which serves the next client") {
+  Rig rig;
+  rig.limits.pinned_connections = 1;
+  rig.install(kBefore);
+  auto client = rig.client();
+  auto other = rig.client();
+  CHECK(client->ask({"WATCH", "b"}) == kOk);
+  CHECK(rig.a.accepted == 2);
+  CHECK(other->ask({"WATCH", "c"}) ==
+        "-ERR all limits.pinned_connections connections to node a are in use; try again\r\n");
+  client->send(transaction_of("b"));
+  CHECK(rig.read_all(*client, {kOk, kQueued, kExecReply}));
+  CHECK(other->ask({"WATCH", "c"}) == kOk);
+  CHECK(other->ask({"UNWATCH"}) == kOk);
+  CHECK(rig.run_until([&] { return rig.a.count_of("UNWATCH") == 1; }));
+  CHECK(rig.run_until([&] { return client->ask({"WATCH", "b"}) == kOk; }));
+  CHECK(rig.a.accepted == 2);
+}
+
+TEST_CASE("WATCH comes behind what its client sent before, and EXEC before what it sends then") {
+  Rig rig;
+  keep_silent(rig.a, {"SET", "EXEC"});
+  auto client = rig.client();
+  client->send(request_of({"SET", "b", "1"}) + request_of({"WATCH", "b"}) + request_of({"MULTI"}) +
+               request_of({"EXEC"}) + request_of({"STRLEN", "b"}));
+  REQUIRE(rig.run_until([&] { return rig.a.count_of("SET") == 1; }));
+  auto other = rig.client();
+  CHECK(other->ask({"SET", "a", "1"}) == kOk);
+  CHECK(rig.a.count_of("WATCH") == 0);
+  rig.a.send_unasked(kOk);
+  CHECK(client->read() == kOk);
+  REQUIRE(rig.run_until([&] { return rig.a.count_of("EXEC") == 1; }));
+  CHECK(rig.a.count_of("WATCH") == 1);
+  CHECK(rig.a.count_of("STRLEN") == 0);
+}
+
+TEST_CASE("EXEC answers null, and nothing is sent, once the watched keys' connection was lost") {
+  Rig rig;
+  auto client = rig.client();
+  CHECK(client->ask({"WATCH", "b"}) == kOk);
+  rig.a.drop_connections();
+  REQUIRE(rig.run_until([&] { return client->ask({"SET", "c", "1"}) == kOk; }));
+  CHECK(client->ask({"WATCH", "b"}) == kOk);  // It does not make the loss good.
+  client->send(transaction_of("b"));
+  CHECK(rig.read_all(*client, {kOk, kQueued, "*-1\r\n"}));
+  CHECK(rig.a.count_of("EXEC") == 0);
+  CHECK(client->ask({"WATCH", "b"}) == kOk);
+  client->send(transaction_of("b"));
+  CHECK(rig.read_all(*client, {kOk, kQueued, kExecReply}));
+}
+
+TEST_CASE("a node that leaves or moves the slot away loses what is watched there") {
+  Rig rig;
+  auto client = rig.client();
+  CHECK(client->ask({"WATCH", "b"}) == kOk);
+  SUBCASE("moved") {
+    rig.install(kMoved);
+    CHECK(rig.run_until([&] { return rig.a.count_of("UNWATCH") == 1; }));
+  }
+  SUBCASE("moved and back") {
+    rig.install(kMoved);
+    rig.install(kBefore);
+  }
+  SUBCASE("left") { rig.install({{"b", "0-16383"}}); }
+  SUBCASE("another slot moved") {
+    rig.install({{"a", "0-7000"}, {"b", "7001-16383"}});
+    client->send(transaction_of("b"));
+    CHECK(rig.read_all(*client, {kOk, kQueued, kExecReply}));
+    return;
+  }
+  client->send(transaction_of("b"));
+  CHECK(rig.read_all(*client, {kOk, kQueued, "*-1\r\n"}));
+  CHECK(rig.a.count_of("EXEC") + rig.b.count_of("EXEC") == 0);
+}
+
+TEST_CASE("a fence keeps WATCH and EXEC back, and EXEC is null when the slot has moved") {
+  Rig rig;
+  auto watches = rig.client();
+  auto late = rig.client();
+  CHECK(watches->ask({"WATCH", "b"}) == kOk);
+  rig.begin_fence();
+  REQUIRE(rig.run_until([&] { return rig.acks().size() == 1; }));
+  watches->send(transaction_of("b"));
+  late->send(request_of({"WATCH", "b"}));
+  REQUIRE(rig.run_until([&] { return rig.stats().fenced_clients.get() == 2; }));
+  CHECK(rig.read_all(*watches, {kOk, kQueued}));
+  SUBCASE("committed") {
+    rig.end_fence(kMoved);
+    CHECK(watches->read() == "*-1\r\n");
+    CHECK(late->read() == kOk);
+    CHECK(rig.b.count_of("WATCH") == 1);
+  }
+  SUBCASE("lifted") {
+    rig.end_fence(kBefore);
+    CHECK(watches->read() == kExecReply);
+    CHECK(late->read() == kOk);
+  }
+}
+
+TEST_CASE("a client that leaves while it watches gives its connection back clean") {
+  Rig rig;
+  rig.limits.pinned_connections = 1;
+  rig.install(kBefore);
+  auto leaving = rig.client();
+  keep_silent(rig.a, {"UNWATCH"});
+  CHECK(leaving->ask({"WATCH", "b"}) == kOk);
+  leaving->close();
+  REQUIRE(rig.run_until([&] { return rig.a.count_of("UNWATCH") == 1; }));
+  auto next = rig.client();  // It is not clean yet.
+  CHECK(next->ask({"WATCH", "b"}).starts_with("-ERR all limits.pinned_connections"));
 }
