@@ -142,6 +142,7 @@ struct Config {
   std::optional<unsigned> workers;  // Empty: auto, the number of cores.
   std::string state_dir = "/var/lib/slotproxy";
   slots::PlacementKind placement = slots::PlacementKind::Balanced;
+  bool allow_config = false;  // CONFIG SET and RESETSTAT of clients go to all nodes.
   std::vector<NodeConfig> nodes;
   Limits limits;
   Timeouts timeouts;

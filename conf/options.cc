@@ -136,6 +136,8 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
         "state_dir", "The folder of the map that is in force; belongs to one proxy at a time."),
     option<C, value::PlacementName, &C::placement>(
         "placement", "How the first start spreads the slots when no node lists any."),
+    option<C, value::Switch, &C::allow_config>(
+        "allow_config", "Whether clients may CONFIG SET and CONFIG RESETSTAT, at all nodes."),
     option<C, value::Count, &C::limits, &Limits::clients>("limits.clients",
                                                           "Client sessions of this proxy."),
     option<C, value::Size, &C::limits, &Limits::bulk>("limits.bulk", "One argument of a request."),

@@ -69,6 +69,7 @@ Reload plan_reload(const conf::Config& now, const conf::Config& wanted, const sl
   applied(now.listen.admin_users != wanted.listen.admin_users, "listen.admin_users");
   applied(now.approval != wanted.approval, "approval");
   applied(now.listen.forward_cluster != wanted.listen.forward_cluster, "listen.forward_cluster");
+  applied(now.allow_config != wanted.allow_config, "allow_config");
   compare_nodes(now, wanted, reload);
   needs_restart(now.cluster != wanted.cluster, "cluster");
   needs_restart(now.listen.forward != wanted.listen.forward, "listen.forward");

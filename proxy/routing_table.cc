@@ -54,6 +54,7 @@ std::shared_ptr<RoutingTable> make_routing_table(const conf::Config& config,
   table->timeouts = config.timeouts;
   table->client_password = config.listen.password;
   table->forward_cluster = config.listen.forward_cluster;
+  table->allow_config = config.allow_config;
   for (const slots::Node& node : map->nodes()) {
     NodeRoute route;
     // A node that the file does not name any more serves on as it was, until a plan has drained it.

@@ -63,11 +63,11 @@ void command_ping(ClientSession& session, const Request& request);
 void command_quit(ClientSession& session, const Request& request);
 void command_reset(ClientSession& session, const Request& request);
 void command_select(ClientSession& session, const Request& request);
+// config_commands.cc
+void command_config(ClientSession& session, const Request& request);
 // server_commands.cc
 void command_command(ClientSession& session,
                      const Request& request);  // COMMAND and its subcommands: any node knows.
-void command_config(ClientSession& session,
-                    const Request& request);  // CONFIG GET of what clients ask for.
 void command_info(ClientSession& session, const Request& request);
 void command_latency(ClientSession& session, const Request& request);
 void command_lolwut(ClientSession& session, const Request& request);

@@ -1,7 +1,6 @@
 // Commands about the server as a whole, as far as many servers behind one address have an answer.
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -110,117 +109,6 @@ class InfoGather final : public AllNodesGather {
   std::vector<std::string> sections_;
 };
 
-struct Setting {
-  std::string name;
-  std::string value;
-  std::string_view field = {};  // Of INFO, when the nodes are to say it.
-};
-
-// The host of the listener, without the brackets that a port behind an IPv6 address calls for.
-std::string bound_host(const ListenerFacts& listener) {
-  if (!listener.is_tcp) return {};
-  std::string host = listener.address.substr(0, listener.address.rfind(':'));
-  return host.starts_with('[') ? host.substr(1, host.size() - 2) : host;
-}
-
-// What clients and tools ask CONFIG GET for, answered for the proxy as a whole.
-std::vector<Setting> settings(const ClientSession& session) {
-  const conf::Limits& limits = session.table().limits;
-  return {
-      {"appendonly", "no"},
-      {"bind", bound_host(session.listener())},
-      {"cluster-enabled", session.is_redirect() || session.table().forward_cluster ? "yes" : "no"},
-      {"databases", "1"},
-      {"latency-monitor-threshold", "0"},
-      {"maxclients", std::to_string(limits.clients)},
-      {"maxmemory", "", "maxmemory"},
-      {"maxmemory-policy", "", "maxmemory_policy"},
-      {"notify-keyspace-events", ""},
-      {"port", std::to_string(session.listener().port)},
-      {"proto-max-bulk-len", std::to_string(limits.bulk)},
-      {"replica-read-only", "yes"},
-      {"save", ""},
-      {"slave-read-only", "yes"},
-      {"slowlog-log-slower-than", "-1"},
-      {"slowlog-max-len", "0"},
-      {"tcp-keepalive", "300"},
-      {"timeout", "0"},
-      {"unixsocket", session.listener().is_tcp ? "" : session.listener().address}};
-}
-
-// A name without wildcards comes back as it was spelled.
-std::vector<Setting> chosen_settings(const ClientSession& session, resp::Args patterns) {
-  std::vector<Setting> chosen;
-  for (Setting& setting : settings(session)) {
-    for (std::string_view pattern : patterns) {
-      bool is_glob = pattern.find_first_of("*?[") != std::string_view::npos;
-      bool matches = is_glob ? ::fnmatch(lower(pattern).c_str(), setting.name.c_str(), 0) == 0
-                             : resp::is_word(pattern, setting.name);
-      if (!matches) continue;
-      if (!is_glob) setting.name = std::string(pattern);
-      chosen.push_back(std::move(setting));
-      break;
-    }
-  }
-  return chosen;
-}
-
-void write_settings(std::string& out, bool resp3, const std::vector<Setting>& settings) {
-  ReplyWriter writer(out, resp3);
-  writer.map(settings.size());
-  for (const Setting& setting : settings) {
-    writer.bulk(setting.name);
-    writer.bulk(setting.value);
-  }
-}
-
-std::string field_of(std::string_view info, std::string_view name) {
-  std::string start = fmt::format("\r\n{}:", name);
-  std::size_t at = info.find(start);
-  if (at == std::string_view::npos) return {};
-  info.remove_prefix(at + start.size());
-  return std::string(info.substr(0, info.find("\r\n")));
-}
-
-// Settings that the nodes decide, merged as INFO does, so that both say the same.
-class SettingsGather final : public AllNodesGather {
- public:
-  SettingsGather(ClientSession& session, std::vector<Setting> settings)
-      : AllNodesGather(session), settings_(std::move(settings)) {}
-
-  void start() {
-    std::string bytes;
-    resp::append_request(bytes, {"INFO", "memory"});
-    ask_all(NodesMeant::Every, bytes);
-    sent_all();
-  }
-
- private:
-  bool finish(std::string& out) override {
-    std::vector<route::NodeInfo> nodes(fragments().size());
-    for (std::size_t i = 0; i < nodes.size(); ++i)
-      nodes[i].info = resp::ReplyCursor(fragments()[i].reply).read_bulk();
-    std::string info = route::merge_info({}, nodes, {"memory"});
-    for (Setting& setting : settings_) {
-      if (!setting.field.empty()) setting.value = field_of(info, setting.field);
-    }
-    write_settings(out, resp3(), settings_);
-    return true;
-  }
-
-  std::vector<Setting> settings_;
-};
-
-void config_get(ClientSession& session, const Request& request) {
-  std::vector<Setting> chosen = chosen_settings(session, request.args.subspan(2));
-  bool nodes_decide =
-      std::ranges::any_of(chosen, [](const Setting& each) { return !each.field.empty(); });
-  if (nodes_decide) return (new SettingsGather(session, std::move(chosen)))->start();
-  std::string out;
-  write_settings(out, session.resp3(), chosen);
-  session.reply(out);
-}
-
 void slowlog_get(ClientSession& session, const Request& request) {
   if (request.args.size() > 3) return refuse_subcommand(session, request);
   if (request.args.size() == 3 && resp::integer_of(request.args[2]).value_or(-2) < -1)
@@ -266,24 +154,6 @@ void acl_getuser(ClientSession& session, const Request& request) {
 void command_command(ClientSession& session, const Request& request) {
   slots::NodeIndex node = any_node(session);
   if (node != slots::kNoNode) session.forward(node, slots::kNoSlot, request.bytes);
-}
-
-void command_config(ClientSession& session, const Request& request) {
-  switch (request.spec->id) {
-    case CommandId::ConfigGet:
-      return config_get(session, request);
-    case CommandId::ConfigHelp:
-      return reply_help(
-          session,
-          std::to_array<std::string_view>(
-              {"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "GET <pattern>",
-               "    Return what the proxy answers for the nodes as one server.", "HELP",
-               "    Print this help."}));
-    default:
-      return refuse(
-          session, request,
-          "it acts on one server; change the node's own configuration, or the proxy's YAML");
-  }
 }
 
 void command_info(ClientSession& session, const Request& request) {

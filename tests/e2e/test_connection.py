@@ -323,9 +323,8 @@ def config_set_never_reaches_a_node(shop):
         ("CONFIG", "REWRITE"),
         ("CONFIG", "RESETSTAT"),
     ):
-        got = client.raw(*args)
-        if args[1] != "RESETSTAT":
-            error(got, "", what="the reply to %s" % (args,))
+        told = "one server" if args[1] == "REWRITE" else "allow_config: true"
+        error(client.raw(*args), "ERR", told, what="the reply to %s" % (args,))
     for place in (0, 1, 2):
         same(shop.node(place).ask("CONFIG", "GET", "maxmemory"), [b"maxmemory", b"0"])
 
@@ -464,3 +463,27 @@ def commands_that_a_node_knows_and_the_table_does_not_are_learned(fresh):
             "%s went to node %d" % (key, place),
         )
     same(client.raw("SHOP.GET"), b"-ERR wrong number of arguments for 'shop.get' command\r\n")
+
+
+@test
+def with_allow_config_settings_go_to_all_nodes_and_are_theirs(fresh):
+    shop = fresh(config={"allow_config": True})
+    client = shop.client()
+    name = "hash-max-listpack-entries"
+    same(client.raw("CONFIG", "SET", name, "77", "maxmemory", "100mb"), b"+OK\r\n")
+    for place in range(3):
+        same(shop.node(place).ask("CONFIG", "GET", name), [name.encode(), b"77"])
+    same(client.ask("CONFIG", "GET", name), [name.encode(), b"77"])
+    same(client.ask("CONFIG", "GET", "maxmemory"), [b"maxmemory", b"104857600"])
+    same(client.ask("CONFIG", "GET", "port"), [b"port", b"%d" % shop.forward[1]])
+    check(len(as_map(client.hello3().ask("CONFIG", "GET", "*"))) > 100, "all settings of a node")
+    error(client.raw("CONFIG", "SET", "nosuchname", "1"), "ERR Unknown option")
+    error(client.raw("CONFIG", "SET", "maxmemory", "many"), "ERR CONFIG SET failed")
+    error(client.raw("CONFIG", "SET", "requirepass", "x"), "ERR", "cut the proxy off")
+    # At an endpoint it is the node's own.
+    same(shop.at(1).raw("CONFIG", "SET", name, "88"), b"+OK\r\n")
+    same([shop.node(place).ask("CONFIG", "GET", name)[1] for place in range(3)], [b"77", b"88", b"77"])
+    client.raw("GET", "nosuchkey")
+    same(client.raw("CONFIG", "RESETSTAT"), b"+OK\r\n")
+    for place in range(3):
+        same(shop.node(place).info("stats")["keyspace_misses"], "0")

@@ -88,6 +88,7 @@ listen:
 workers: 3
 state_dir: /srv/state
 placement: ring
+allow_config: true
 nodes:
   - name: inv-bcn
     address: /run/redis.sock
@@ -115,6 +116,7 @@ log: {level: debug, file: /var/log/slotproxy.log}
   CHECK(config->listen.admin_password == "1234");
   CHECK(config->workers == 3);
   CHECK(config->placement == slots::PlacementKind::Ring);
+  CHECK(config->allow_config);
   REQUIRE(config->nodes.size() == 2);
   CHECK(config->nodes[0].weight == 2.5);
   CHECK(slots::to_string(config->nodes[0].slots.value()) == "0-8191,9000");

@@ -21,6 +21,7 @@ listen: {forward: [127.0.0.1:6400, "/run/a, b.sock"], password: "a \"b\" \\ #c: 
 workers: 4
 state_dir: /srv/slot proxy
 placement: rendezvous
+allow_config: true
 limits: {bulk: 1MB, clients: 12}
 timeouts: {request: 90s}
 log: {level: warn}
