@@ -26,7 +26,7 @@ namespace admin {
 //   --move SLOTS:NODE                "100-199,300:inv-bcn"
 //   --to-config                      node set, weights and ownership as the configuration says
 //   --relieve slots|keys|bytes|ops   the heaviest slots of the busiest node to the idlest
-//   --collect-strays                 keys on nodes that do not own them, to their owners
+//   --collect-strays                 keys on nodes that do not own them, to their owners; alone
 // and its other options:
 //   --slots N                        move no more slots than these
 //   --limit RATE                     without it: rebalance.bandwidth
@@ -146,6 +146,45 @@ struct PlanSample {
   }
 };
 
+struct PlanStraySlot {
+  std::uint64_t slot = 0;
+  std::uint64_t keys = 0;
+  std::uint64_t conflicts = 0;
+
+  friend bool operator==(const PlanStraySlot&, const PlanStraySlot&) = default;
+
+  template <class Self, class Fields>
+  static void describe(Self& self, Fields& field) {
+    field("slot", self.slot);
+    field("keys", self.keys);
+    field("conflicts", self.conflicts);
+  }
+};
+
+// Keys on one node that another one owns, as they were counted for a plan that collects them.
+struct PlanStrays {
+  std::string from = {};
+  std::string to = {};
+  std::uint64_t keys = 0;                  // That go to the owner.
+  std::uint64_t bytes = 0;                 // Of these, an estimate.
+  std::uint64_t conflicts = 0;             // That the owner has too: left alone.
+  std::vector<Bytes> conflict_names = {};  // The first of them.
+  std::vector<PlanStraySlot> slots = {};
+
+  friend bool operator==(const PlanStrays&, const PlanStrays&) = default;
+
+  template <class Self, class Fields>
+  static void describe(Self& self, Fields& field) {
+    field("from", self.from);
+    field("to", self.to);
+    field("keys", self.keys);
+    field("bytes", self.bytes);
+    field("conflicts", self.conflicts);
+    field("conflict_names", self.conflict_names);
+    field("slots", self.slots);
+  }
+};
+
 struct PlanProgress {
   // "connecting", "purging", "copying", "catching up", "fencing", "keeping", "collecting", "ended".
   std::string phase = {};
@@ -216,6 +255,7 @@ struct PlanReport {
   std::optional<std::uint64_t> keys = {};  // Estimates, for all moves.
   std::optional<std::uint64_t> bytes = {};
   std::optional<std::uint64_t> seconds_at_limit = {};
+  std::vector<PlanStrays> strays = {};  // Of a plan that collects them, and moves no slots.
   std::optional<PlanSample> sample = {};
   std::vector<PlanTarget> targets = {};
   std::vector<PlanCheck> checks = {};
@@ -253,6 +293,7 @@ struct PlanReport {
     field("bytes", self.bytes);
     field("forecast_basis", self.forecast_basis);
     field("seconds_at_limit", self.seconds_at_limit);
+    field("strays", self.strays);
     field("sample", self.sample);
     field("targets", self.targets);
     field("checks", self.checks);

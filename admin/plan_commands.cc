@@ -26,7 +26,8 @@ Examples:
   slotctl plan propose --add inv-tar
   slotctl plan propose --drain inv-bcn --limit 5MB/s --by ana --reason "new disks"
   slotctl plan propose --move 100-199:inv-vlc
-  slotctl plan propose --to-config)";
+  slotctl plan propose --to-config
+  slotctl plan propose --collect-strays)";
 
 constexpr const char* kWaitHelp = R"(
 Exit codes:
@@ -138,7 +139,8 @@ void register_propose(CLI::App& plan, const Session& session, int& exit_code) {
   pass_measure(command, "--balance", "slots", "The shares of all nodes follow their weights");
   pass_measure(command, "--relieve", "ops", "The heaviest slots of the busiest node to the idlest");
   pass_flag(command, "--to-config", "Nodes, weights and ownership as the configuration says");
-  pass_flag(command, "--collect-strays", "Keys on nodes that do not own them, to their owners");
+  pass_flag(command, "--collect-strays",
+            "Keys on nodes that do not own them, to their owners; alone");
   pass_on(command, "--slots", "N", "Move no more slots than these")
       ->check(CLI::PositiveNumber.description(""));
   pass_on(command, "--limit", "RATE",

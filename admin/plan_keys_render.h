@@ -8,6 +8,8 @@
 
 namespace admin {
 
+// Strays: how many go where, and which are left alone.
+[[nodiscard]] std::string render_strays(const PlanReport& report, RenderStyle style);
 // The largest keys with the pause that they would need, and streams with consumer groups.
 [[nodiscard]] std::string render_sample(const PlanReport& report, RenderStyle style);
 

@@ -128,17 +128,20 @@ std::string render_moves(const PlanReport& report, RenderStyle style) {
                line.is_known ? byte_size(line.bytes) : "-", line.from + " → " + line.to});
   }
   std::string text = report.moves.empty() ? "moves no slots\n" : table.text(style.is_coloured);
+  text += render_strays(report, style);
   for (const std::string& edit : report.edits) text += "  " + edit + "\n";
   return text;
 }
 
 std::string render_forecast(const PlanReport& report) {
-  std::string text =
-      fmt::format("moves {} of the slots; the least possible for these shares is {}\n",
-                  percent(report.slots_moved, slots::kSlotCount),
-                  percent(report.least_possible, slots::kSlotCount));
-  text += fmt::format("spread (largest over fair share)   {:.2f} → {:.2f}\n", report.spread_before,
-                      report.spread_after);
+  std::string text;
+  if (report.strays.empty()) {
+    text = fmt::format("moves {} of the slots; the least possible for these shares is {}\n",
+                       percent(report.slots_moved, slots::kSlotCount),
+                       percent(report.least_possible, slots::kSlotCount));
+    text += fmt::format("spread (largest over fair share)   {:.2f} → {:.2f}\n",
+                        report.spread_before, report.spread_after);
+  }
   if (report.keys || report.bytes) {
     const bool is_counted = report.forecast_basis == "counted";
     text += fmt::format("{}{} keys, {}", is_counted ? "" : "about ", estimate(report.keys),
@@ -152,8 +155,10 @@ std::string render_forecast(const PlanReport& report) {
     }
     text += "\n";
   }
-  text += fmt::format("limit {}; a group of slots waits at most {} ms for its last copy\n",
-                      rate(report.bytes_per_second), report.pause_ms);
+  text += report.strays.empty()
+              ? fmt::format("limit {}; a group of slots waits at most {} ms for its last copy\n",
+                            rate(report.bytes_per_second), report.pause_ms)
+              : fmt::format("limit {}; nobody waits\n", rate(report.bytes_per_second));
   for (const PlanTarget& target : report.targets) {
     text += fmt::format("memory of {} after: {}\n", target.node,
                         memory(target.memory_after, target.maxmemory));
@@ -194,8 +199,10 @@ std::string pauses_words(const PlanProgress& progress) {
 std::string render_result(const PlanReport& report, RenderStyle style) {
   const PlanProgress& progress = *report.progress;
   Table table({{""}, {"FORECAST", Align::Right}, {"WHAT HAPPENED", Align::Right}}, kGap);
-  table.add(
-      {"  slots", with_thousands(progress.slots_total), with_thousands(progress.slots_committed)});
+  if (report.strays.empty()) {
+    table.add({"  slots", with_thousands(progress.slots_total),
+               with_thousands(progress.slots_committed)});
+  }
   table.add(
       {"  keys", estimate(report.keys), short_number(static_cast<double>(progress.keys_copied))});
   table.add({"  bytes", size_or_dash(report.bytes), byte_size(progress.payload_bytes)});
@@ -229,6 +236,9 @@ std::string next_step(const PlanReport& report) {
   if (report.state == "paused") {
     return line("go on", command_line(report, "resume")) +
            line("end it", command_line(report, "abort"));
+  }
+  if (!report.strays.empty()) {
+    return report.state == "done" ? "" : line("plan anew", "slotctl plan propose --collect-strays");
   }
   if (report.state == "failed" || report.state == "aborted") {
     return line("try again", command_line(report, "retry")) +
@@ -413,10 +423,12 @@ std::string render_bars(const PlanReport& report, std::size_t columns, RenderSty
   if (report.progress) {
     const PlanProgress& progress = *report.progress;
     const auto number = [](std::uint64_t value) { return static_cast<double>(value); };
-    text +=
-        bar("slots", number(progress.slots_committed), number(progress.slots_total),
-            with_thousands(progress.slots_committed) + " / " + with_thousands(progress.slots_total),
-            columns, style);
+    if (report.strays.empty()) {
+      text += bar(
+          "slots", number(progress.slots_committed), number(progress.slots_total),
+          with_thousands(progress.slots_committed) + " / " + with_thousands(progress.slots_total),
+          columns, style);
+    }
     text += bar("keys", number(progress.keys_copied), number(progress.keys_total),
                 part_of(number(progress.keys_copied), number(progress.keys_total)), columns, style);
     text += bar("bytes", number(progress.payload_bytes), number(progress.bytes_total),

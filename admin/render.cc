@@ -276,7 +276,9 @@ std::string render(const StraysReport& report, RenderStyle style) {
   }
   text += counted(strays, "stray") +
           ": clients do not see these keys, since another node owns their slots\n";
-  return report.is_list ? text : text + "list them with:   slotctl strays --list\n";
+  return text + (report.is_list
+                     ? "give them to their owners with:   slotctl plan propose --collect-strays\n"
+                     : "list them with:   slotctl strays --list\n");
 }
 
 std::string render(const ReloadReport& report, RenderStyle) {

@@ -103,12 +103,34 @@ void PlanRun::start() {
     Pair& pair = pairs_.emplace_back();
     pair.work = std::move(work);
     pair.progress.slots_total = pair.work.slots_total;
-    start(pair, ++owner);
+    pair.host = std::make_unique<Host>(*this, pair, ++owner);
+    pair.mover = make_mover(pair);
+    spdlog::info(
+        "plan {}: moving {} slots from {} to {}{}", plan_, pair.work.to_move.size(),
+        pair.work.source, pair.work.target,
+        pair.work.kept.empty() ? "" : fmt::format(", {} to be collected", pair.work.kept.size()));
   }
+  for (const slots::StrayMove& strays : cluster_.state().plans.at(plan_).plan.content.strays) {
+    if (strays.keys() == 0) continue;
+    Pair& pair = pairs_.emplace_back();
+    pair.work.source = strays.from;
+    pair.work.target = strays.to;
+    pair.host = std::make_unique<Host>(*this, pair, ++owner);
+    pair.mover = make_stray_mover(pair, strays);
+    spdlog::info("plan {}: collecting {} strays on {} for {}", plan_, strays.keys(), strays.from,
+                 strays.to);
+  }
+  for (Pair& pair : pairs_) pair.mover->start();
   if (pairs_.empty()) desk_.post([this] { options_.on_end(); });
 }
 
-void PlanRun::start(Pair& pair, FenceKeeper::Owner owner) {
+mover::MoverThread::OnEnd PlanRun::on_end_of(Pair& pair) {
+  return [this, &pair](std::optional<mover::Finish> finish) {
+    desk_.post([this, &pair, finish = std::move(finish)] { on_pair_end(pair, finish); });
+  };
+}
+
+std::unique_ptr<mover::MoverThread> PlanRun::make_mover(Pair& pair) {
   const control::PlanRecord& record = cluster_.state().plans.at(plan_);
   mover::CarrierOptions options;
   options.link = options_.link;
@@ -120,16 +142,27 @@ void PlanRun::start(Pair& pair, FenceKeeper::Owner owner) {
   for (const control::KeptSlots& kept : pair.work.kept)
     options.spec.kept.push_back({kept.slots, kept.marker});
   options.spec.pause_ms = static_cast<std::uint32_t>(record.plan.content.pause_ms);
-  pair.host = std::make_unique<Host>(*this, pair, owner);
-  pair.mover = std::make_unique<mover::Mover>(
-      std::move(options), *pair.host, commons_, [this, &pair](std::optional<mover::Finish> finish) {
-        desk_.post([this, &pair, finish = std::move(finish)] { on_pair_end(pair, finish); });
-      });
-  spdlog::info(
-      "plan {}: moving {} slots from {} to {}{}", plan_, pair.work.to_move.size(), pair.work.source,
-      pair.work.target,
-      pair.work.kept.empty() ? "" : fmt::format(", {} to be collected", pair.work.kept.size()));
-  pair.mover->start();
+  return std::make_unique<mover::Mover>(std::move(options), *pair.host, commons_, on_end_of(pair));
+}
+
+std::unique_ptr<mover::MoverThread> PlanRun::make_stray_mover(Pair& pair,
+                                                              const slots::StrayMove& strays) {
+  const control::ClusterState& state = cluster_.state();
+  mover::StraySpec spec;
+  spec.plan = plan_;
+  spec.source = strays.from;
+  spec.target = strays.to;
+  if (const auto owner = state.map.find(strays.to)) spec.target_slots = state.map.slots_of(*owner);
+  const slots::SlotSet copied = control::slots_copied_to(state, strays.from);
+  for (const slots::StrayMove::InSlot& in_slot : strays.slots) {
+    const bool is_owned = spec.target_slots.contains(in_slot.slot);
+    if (is_owned && !copied.contains(in_slot.slot)) spec.slots.add(in_slot.slot);
+  }
+  spec.left_alone = strays.conflicts;
+  spec.is_resumed = options_.is_resumed;
+  return std::make_unique<mover::StrayMover>(options_.link, std::move(spec),
+                                             cluster_.config()->rebalance.grace, *pair.host,
+                                             commons_, on_end_of(pair));
 }
 
 void PlanRun::on_pair_end(Pair& pair, std::optional<mover::Finish> finish) {
@@ -264,14 +297,19 @@ std::optional<std::string> PlanRun::vouched_run_id(const std::string& node) cons
 
 mover::Finish PlanRun::result() const {
   mover::Finish result;
+  std::string done;  // What those that have done all say.
   for (const Pair& pair : pairs_) {
     const mover::Finish end =
         pair.finish.value_or(mover::Finish{mover::Finish::How::Failed, "its mover was stopped"});
-    if (end.how == mover::Finish::How::Done) continue;
+    if (end.how == mover::Finish::How::Done) {
+      if (!end.reason.empty()) done += (done.empty() ? "" : "; ") + end.reason;
+      continue;
+    }
     if (result.how == mover::Finish::How::Failed) continue;
     result = end;
     result.reason = fmt::format("{} to {}: {}", pair.work.source, pair.work.target, end.reason);
   }
+  if (result.how == mover::Finish::How::Done) result.reason = std::move(done);
   return result;
 }
 
@@ -316,15 +354,9 @@ admin::PlanProgress PlanRun::progress() const {
   report.pauses = so_far.fences;
   report.pause_median_ms = static_cast<double>(so_far.pause_median_us) / 1000;
   report.pause_max_ms = static_cast<double>(so_far.pause_max_us) / 1000;
-  double keys = 0;
-  double bytes = 0;
-  for (const slots::Move& move : record.plan.content.moves) {
-    const control::Expected expected = control::expected_of(record, move);
-    keys += expected.keys;
-    bytes += expected.bytes;
-  }
-  report.keys_total = static_cast<std::uint64_t>(std::llround(keys));
-  report.bytes_total = static_cast<std::uint64_t>(std::llround(bytes));
+  const control::Expected expected = control::expected_total(record);
+  report.keys_total = static_cast<std::uint64_t>(std::llround(expected.keys));
+  report.bytes_total = static_cast<std::uint64_t>(std::llround(expected.bytes));
   mover::Phase phase = mover::Phase::Ended;
   for (const Pair& pair : pairs_) {
     phase = std::min(phase, pair.has_ended ? mover::Phase::Ended : pair.progress.phase);

@@ -23,6 +23,7 @@
 #include "proxy/control/plan_book.h"
 #include "proxy/fence_keeper.h"
 #include "proxy/mover/mover.h"
+#include "proxy/mover/stray_mover.h"
 #include "proxy/mover_desk.h"
 #include "slots/plan.h"
 
@@ -37,6 +38,7 @@ class PlanRun {
     std::function<void()> on_end;                             // All movers have ended.
     std::function<std::uint64_t()> flushes;       // That clients have asked for, of any node.
     std::function<std::uint64_t()> lost_flushes;  // Of them, those that may still happen.
+    bool is_resumed = false;                      // An earlier process began to carry it out.
   };
 
   // `cluster`, `fences`, `desk` and `commons` must outlive it.
@@ -73,13 +75,16 @@ class PlanRun {
   struct Pair {
     control::PairWork work;
     std::unique_ptr<Host> host;
-    std::unique_ptr<mover::Mover> mover;
+    std::unique_ptr<mover::MoverThread> mover;
     mover::Progress progress = {};
     std::optional<mover::Finish> finish = {};
     bool has_ended = false;
   };
 
-  void start(Pair& pair, FenceKeeper::Owner owner);
+  [[nodiscard]] mover::MoverThread::OnEnd on_end_of(Pair& pair);
+  [[nodiscard]] std::unique_ptr<mover::MoverThread> make_mover(Pair& pair);
+  [[nodiscard]] std::unique_ptr<mover::MoverThread> make_stray_mover(
+      Pair& pair, const slots::StrayMove& strays);
   void on_pair_end(Pair& pair, std::optional<mover::Finish> finish);
   void note(Pair& pair, const mover::Progress& progress);
 

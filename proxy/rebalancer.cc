@@ -38,6 +38,7 @@ control::Act by_system(std::string reason) { return {"system", std::move(reason)
 std::set<std::string> nodes_of(const slots::PlanContent& content) {
   std::set<std::string> nodes;
   for (const slots::Move& move : content.moves) nodes.insert({move.from, move.to});
+  for (const slots::StrayMove& strays : content.strays) nodes.insert({strays.from, strays.to});
   return nodes;
 }
 
@@ -68,7 +69,7 @@ void Rebalancer::take_up() {
   const control::PlanRecord* open = control::open_plan(state());
   if (open == nullptr || open->plan.state == PlanState::Approved) return;
   spdlog::info("plan {} goes on: {}", open->plan.content.id, open->plan.content.purpose);
-  make_run(open->plan.content.id);
+  make_run(open->plan.content.id, /*is_resumed=*/true);
 }
 
 void Rebalancer::begin() {
@@ -160,7 +161,7 @@ void Rebalancer::advance() {
   const PlanNeeds needs = needs_of(*open, nodes);
   if (needs.step == PlanStep::Start) return start(*open);
   const slots::PlanId plan = open->plan.content.id;
-  if (!run_) make_run(plan);
+  if (!run_) make_run(plan, /*is_resumed=*/false);
   run_->wish(needs.wish);
   // What is entered is looked at on the next turn.
   if (needs.step == PlanStep::Pause) return enter_pause(plan, nodes.problem);
@@ -209,13 +210,14 @@ void Rebalancer::fail(slots::PlanId plan, const std::string& reason) {
   if (!failed) spdlog::error("plan {} can't be ended: {}", plan, failed.error().message);
 }
 
-void Rebalancer::make_run(slots::PlanId plan) {
+void Rebalancer::make_run(slots::PlanId plan, bool is_resumed) {
   const conf::Config& config = *cluster_.config();
   PlanRun::Options options;
   options.link.name_prefix = names_.prefix;
   options.link.incarnation = names_.incarnation;
   options.link.connect_timeout = config.timeouts.connect;
   options.link.silence = config.timeouts.node_silent;
+  options.is_resumed = is_resumed;
   options.on_vouched = host_.on_vouched;
   options.flushes = host_.flushes;
   options.lost_flushes = host_.lost_flushes;

@@ -109,7 +109,7 @@ class Rebalancer final : private control::PlanPort, private FencePort {
   void advance();
   void start(const control::PlanRecord& record);
   void fail(slots::PlanId plan, const std::string& reason);
-  void make_run(slots::PlanId plan);
+  void make_run(slots::PlanId plan, bool is_resumed);
   void set_limits(const control::PlanRecord& record);
   void follow_latency();
   [[nodiscard]] std::vector<mover::Throttle::Latency> latencies() const;

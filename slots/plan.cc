@@ -96,7 +96,29 @@ Status check_move(const Move& move, const SlotMap& map) {
   return {};
 }
 
+void add_strays(DigestText& text, const StrayMove& strays) {
+  text.add(strays.from);
+  text.add(strays.to);
+  text.add(strays.slots.size());
+  for (const StrayMove::InSlot& slot : strays.slots) {
+    text.add(std::uint64_t{slot.slot});
+    text.add(std::uint64_t{slot.keys});
+    text.add(std::uint64_t{slot.conflicts});
+  }
+  text.add(strays.bytes);
+  text.add(strays.conflicts.size());
+  for (const std::uint64_t hash : strays.conflicts) text.add(hash);
+  text.add(strays.conflict_names.size());
+  for (const std::string& name : strays.conflict_names) text.add(name);
+}
+
 }  // namespace
+
+std::uint64_t StrayMove::keys() const {
+  std::uint64_t sum = 0;
+  for (const InSlot& slot : slots) sum += slot.keys;
+  return sum;
+}
 
 std::string_view to_string(PlanState state) { return rule_of(state).name; }
 
@@ -133,6 +155,7 @@ std::string digest_of(const PlanContent& content) {
     text.add(node);
     text.add(place);
   }
+  for (const StrayMove& strays : content.strays) add_strays(text, strays);
   std::array<unsigned char, SHA256_DIGEST_LENGTH> sha{};
   SHA256(reinterpret_cast<const unsigned char*>(text.text().data()), text.text().size(),
          sha.data());

@@ -29,6 +29,28 @@ struct Move {
   friend bool operator==(const Move&, const Move&) = default;
 };
 
+// Strays: keys on `from` whose slots `to` owns, as they were counted for the plan.
+struct StrayMove {
+  struct InSlot {
+    SlotId slot = 0;
+    std::uint32_t keys = 0;       // That the owner lacks: these go to it.
+    std::uint32_t conflicts = 0;  // That the owner has as well: these are left alone.
+
+    friend bool operator==(const InSlot&, const InSlot&) = default;
+  };
+
+  std::string from;
+  std::string to;
+  std::vector<InSlot> slots = {};                // Ascending.
+  std::uint64_t bytes = 0;                       // Of what goes to the owner, about.
+  std::vector<std::uint64_t> conflicts = {};     // key_hash() of each, ascending.
+  std::vector<std::string> conflict_names = {};  // The first of them.
+
+  [[nodiscard]] std::uint64_t keys() const;
+
+  friend bool operator==(const StrayMove&, const StrayMove&) = default;
+};
+
 enum class PlanState : std::uint8_t {
   Proposed,
   Approved,  // Between the approval and the first step.
@@ -60,6 +82,7 @@ struct PlanContent {
   std::uint64_t bytes_per_second = 0;    // 0: no limit. May be throttled later without a new plan.
   std::uint64_t pause_ms = 50;           // The longest pause of a slot group.
   NodePlaces places;                     // Of the nodes that take part.
+  std::vector<StrayMove> strays = {};    // To be collected, by a plan that moves no slots.
 };
 
 // "3f9c-e1a2": the first 8 hex digits of the SHA-256 of the content, every field of it. The same

@@ -4,7 +4,7 @@
 //          at once; the loop has to be run on afterwards until it is empty.
 // Owns:    its listening socket (and the file of a Unix one) and its connections.
 // Rights:  who can open the Unix socket (mode 0600) may do everything. Over TCP a connection has to
-//          AUTH first, for all but PING, HEALTH and QUIT; the password that it gives says who it is.
+//          AUTH first, for all but PING, HEALTH and QUIT; its password says who it is.
 // Limits:  kClientsMax connections; when all places are taken, the oldest one that has not logged
 //          in makes room for a new one, and else the new one is turned away. Each holds at most one
 //          request of admin::kRequestBytesMax bytes and one answer, since a connection is not read

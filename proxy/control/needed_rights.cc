@@ -15,7 +15,7 @@ const std::string kOwnKey = std::string(resp::kReservedPrefix) + "rights";
 
 const std::string kString(resp::kIdentityKey);
 
-enum class Who : std::uint8_t { Both, Source, Target, Functions };
+enum class Who : std::uint8_t { Both, Source, Target, Functions, Strays, StraysOwner };
 enum class Keys : std::uint8_t { None, Data, Own };
 
 struct Line {
@@ -92,8 +92,25 @@ const std::vector<Line>& lines() {
       {Who::Target, "pexpireat", Keys::Own, true, {"PEXPIREAT", kOwnKey, "1"}},
       {Who::Target, "rename", Keys::Data, true, {"RENAME", kOwnKey, kAnyKey}},
       {Who::Target, "exec", Keys::None, true, {"EXEC"}},
+      // Strays: what is read and written of them is watched meanwhile.
+      {Who::Strays, "exists", Keys::Data, true, {"EXISTS", kAnyKey}},
+      {Who::Strays, "watch", Keys::Data, true, {"WATCH", kAnyKey}},
+      {Who::Strays, "unwatch", Keys::None, true, {"UNWATCH"}},
+      {Who::Strays, "exec", Keys::None, true, {"EXEC"}},
+      {Who::StraysOwner, "eval", Keys::Data, true, {"EVAL", "return 0", "1", kAnyKey}},
+      {Who::StraysOwner, "smembers", Keys::Own, true, {"SMEMBERS", kString}},
+      {Who::StraysOwner, "srem", Keys::Own, true, {"SREM", kOwnKey, "x"}},
       {Who::Target, "config|get", Keys::None, false, {"CONFIG", "GET", "save"}},
       {Who::Target, "bgsave", Keys::None, false, {"BGSAVE", "x"}},
+  };
+  return kLines;
+}
+
+// After all others: where it is tried, what comes after it would only be queued.
+const std::vector<Line>& last_lines() {
+  static const std::vector<Line> kLines{
+      {Who::Target, "multi", Keys::None, true, {"MULTI"}},
+      {Who::Strays, "multi", Keys::None, true, {"MULTI"}},
   };
   return kLines;
 }
@@ -116,9 +133,13 @@ bool concerns(const Line& line, const PlanRole& role) {
     case Who::Both:
       return true;
     case Who::Source:
-      return role.gives;
+      return role.gives || role.gives_strays;
     case Who::Target:
-      return role.takes;
+      return role.takes || role.takes_strays;
+    case Who::Strays:
+      return role.gives_strays || role.takes_strays;
+    case Who::StraysOwner:
+      return role.takes_strays;
     case Who::Functions:
       return role.joins || role.gives_functions;
   }
@@ -146,7 +167,7 @@ void take_unknown(Rights& rights, const NeededRight& right) {
 
 std::vector<NeededRight> needed_rights(const PlanRole& role, bool knows_expire_time) {
   std::vector<NeededRight> rights;
-  for (const auto* all : {&lines(), &lines_by_version(knows_expire_time)}) {
+  for (const auto* all : {&lines(), &lines_by_version(knows_expire_time), &last_lines()}) {
     for (const Line& line : *all) {
       if (concerns(line, role))
         rights.push_back({line.name, line.words, line.keys == Keys::Data, line.is_vital});

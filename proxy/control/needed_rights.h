@@ -22,6 +22,8 @@ struct PlanRole {
   bool takes = false;
   bool joins = false;            // The map, with this plan: it gets functions,
   bool gives_functions = false;  // from this one.
+  bool gives_strays = false;
+  bool takes_strays = false;
 
   friend bool operator==(const PlanRole&, const PlanRole&) = default;
 };

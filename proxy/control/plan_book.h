@@ -32,6 +32,8 @@ inline constexpr std::size_t kEndedPlansMax = 100;
 // Of the plans' records: those that ended are forgotten first, and too many that wait are refused.
 inline constexpr std::size_t kEndedPlansBytesMax = std::size_t{64} << 10;
 inline constexpr std::size_t kWaitingPlansBytesMax = std::size_t{1} << 20;
+// Of a plan that collects strays: all of them are remembered, so that none of them is moved.
+inline constexpr std::size_t kStrayConflictsMax = 10'000;
 
 struct PlanChange {
   ClusterState state;
@@ -64,6 +66,10 @@ struct Surroundings {
 
 [[nodiscard]] ChangeResult propose_plan(const ClusterState& now, const ProposeRequest& request,
                                         const Surroundings& around, const Act& act);
+// `strays`: by the nodes that have and own them.
+[[nodiscard]] ChangeResult propose_strays(const ClusterState& now, const ProposeRequest& request,
+                                          std::vector<slots::StrayMove> strays,
+                                          const Surroundings& around, const Act& act);
 // Of an ended plan: what it left undone, and the way back.
 [[nodiscard]] ChangeResult propose_rest(const ClusterState& now, slots::PlanId plan,
                                         const Surroundings& around, const Act& act);
@@ -125,6 +131,9 @@ struct PairWork {
   std::size_t slots_total = 0;  // Of the plan, between these two.
 };
 [[nodiscard]] std::vector<PairWork> work_of(const ClusterState& state, slots::PlanId plan);
+// Of which `node` may hold copies of plans that have ended without collecting them: no strays, for
+// what clients have deleted since is among them.
+[[nodiscard]] slots::SlotSet slots_copied_to(const ClusterState& state, const std::string& node);
 // Slots of the plan that their targets own.
 [[nodiscard]] std::size_t slots_committed(const ClusterState& state, slots::PlanId plan);
 

@@ -171,6 +171,23 @@ std::vector<PairWork> work_of(const ClusterState& state, PlanId plan) {
   return work;
 }
 
+slots::SlotSet slots_copied_to(const ClusterState& state, const std::string& node) {
+  slots::SlotSet slots;
+  for (const KeptSlots& kept : state.kept) {
+    if (kept.source == node) {
+      for (const slots::SlotRange& range : kept.slots.ranges()) slots.add(range);
+    }
+    if (kept.target != node) continue;
+    // What it would have got later may not have been purged either.
+    const PlanRecord* plan = find(state, kept.plan);
+    if (plan == nullptr) return slots::SlotSet(slots::SlotRange{0, slots::kSlotCount - 1});
+    for (const slots::Move& move : plan->plan.content.moves) {
+      if (move.to == node) slots.add(move.slots);
+    }
+  }
+  return slots;
+}
+
 std::size_t slots_committed(const ClusterState& state, PlanId plan) {
   std::size_t total = 0;
   for (const PairWork& pair : work_of(state, plan)) total += pair.slots_total - pair.to_move.size();

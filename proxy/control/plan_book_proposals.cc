@@ -33,6 +33,7 @@ struct NodeOfEdit {
 slots::NodePlaces places_of(const slots::PlanContent& content, const slots::NodePlaces& all) {
   std::set<std::string> names;
   for (const slots::Move& move : content.moves) names.insert({move.from, move.to});
+  for (const slots::StrayMove& strays : content.strays) names.insert({strays.from, strays.to});
   for (const slots::SlotMapEdit& edit : content.edits_before)
     names.insert(std::visit(NodeOfEdit{}, edit));
   slots::NodePlaces places;
@@ -236,11 +237,57 @@ ChangeResult propose_plan(const ClusterState& now, const ProposeRequest& request
   return add_plan(now, std::move(record), around, act);
 }
 
+ChangeResult propose_strays(const ClusterState& now, const ProposeRequest& request,
+                            std::vector<slots::StrayMove> strays, const Surroundings& around,
+                            const Act& act) {
+  if (const PlanRecord* open = open_plan(now)) {
+    return conflict(fmt::format(
+        "plan {} is {}, and what it copies looks like strays: wait until "
+        "it has ended (slotctl plan wait {}), then propose again",
+        open->plan.content.id, slots::to_string(open->plan.state), open->plan.content.id));
+  }
+  std::uint64_t keys = 0;
+  std::size_t conflicts = 0;
+  for (const slots::StrayMove& pair : strays) {
+    keys += pair.keys();
+    conflicts += pair.conflicts.size();
+  }
+  if (keys == 0 && conflicts == 0)
+    return fail(Errc::AlreadyExists, "there are no strays: every key lies on its owner");
+  if (keys == 0) {
+    return fail(Errc::Conflict,
+                fmt::format("none of the {} strays can be collected: their owners have keys of "
+                            "the same names; look at them (slotctl strays --list) and delete on "
+                            "the servers what nobody needs",
+                            conflicts));
+  }
+  if (conflicts > kStrayConflictsMax) {
+    return fail(Errc::LimitExceeded,
+                fmt::format("{} strays have the names of keys that their owners have, more than "
+                            "the {} that a plan can leave alone; look at them (slotctl strays "
+                            "--list) and delete on the servers what nobody needs",
+                            conflicts, kStrayConflictsMax));
+  }
+  PlanRecord record;
+  slots::PlanContent& content = record.plan.content;
+  content.purpose = "collect strays";
+  content.bytes_per_second = request.bytes_per_second.value_or(around.defaults.bandwidth);
+  content.pause_ms = static_cast<std::uint64_t>(around.defaults.pause.count());
+  content.strays = std::move(strays);
+  return add_plan(now, std::move(record), around, act);
+}
+
 ChangeResult propose_rest(const ClusterState& now, PlanId plan, const Surroundings& around,
                           const Act& act) {
   const auto record = ended_plan(now, plan);
   if (!record) return std::unexpected(record.error());
   const slots::PlanContent& before = (*record)->plan.content;
+  if (!before.strays.empty()) {
+    return conflict(
+        fmt::format("what plan {} has left has to be counted anew: slotctl plan "
+                    "propose --collect-strays",
+                    plan));
+  }
   slots::PlanContent content;
   content.purpose = fmt::format("the rest of plan {}: {}", plan, before.purpose);
   content.edits_before = before.edits_before;
@@ -257,6 +304,12 @@ ChangeResult propose_reverse(const ClusterState& now, PlanId plan, const Surroun
   const auto record = ended_plan(now, plan);
   if (!record) return std::unexpected(record.error());
   const slots::PlanContent& before = (*record)->plan.content;
+  if (!before.strays.empty()) {
+    return conflict(
+        fmt::format("plan {} has collected strays: there is no way back, since nobody "
+                    "owns them where they were",
+                    plan));
+  }
   slots::PlanContent content;
   content.purpose = fmt::format("revert plan {}: {}", plan, before.purpose);
   if ((*record)->plan.started_at_ms != 0) {

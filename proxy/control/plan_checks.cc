@@ -36,6 +36,10 @@ class Judge {
       pairs_.insert({move.from, move.to});
       coming_[move.to] += expected_of(plan, move).bytes;
     }
+    for (const slots::StrayMove& strays : plan.plan.content.strays) {
+      pairs_.insert({strays.from, strays.to});
+      coming_[strays.to] += static_cast<double>(strays.bytes);
+    }
   }
 
   std::vector<admin::PlanCheck> run() {
@@ -47,7 +51,7 @@ class Judge {
       check_rights(name, *finding);
       check_databases(name, role, *finding);
       check_clients(name, *finding);
-      if (role.takes) check_target(name, *finding);
+      if (role.takes || role.takes_strays) check_target(name, *finding);
       if (role.joins) check_joining(name, *finding);
     }
     std::ranges::stable_sort(checks_, {}, [](const admin::PlanCheck& check) {
@@ -294,6 +298,10 @@ std::map<std::string, PlanRole> roles_in(const slots::PlanContent& plan) {
     roles[move.from].gives = true;
     roles[move.to].takes = true;
     if (joining.contains(move.to)) roles[move.from].gives_functions = true;
+  }
+  for (const slots::StrayMove& strays : plan.strays) {
+    roles[strays.from].gives_strays = true;
+    roles[strays.to].takes_strays = true;
   }
   return roles;
 }

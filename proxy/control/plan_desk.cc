@@ -166,6 +166,7 @@ void PlanDesk::count(slots::Measure measure, std::function<void(const Census&)> 
 }
 
 void PlanDesk::propose(Asker asker) {
+  if (asker.request.propose.collects_strays) return propose_strays(asker);
   const slots::Measure measure = measure_of(asker.request.propose.goals);
   count(measure, [this, asker = std::move(asker), measure](const Census& census) {
     const auto id = enter(propose_plan(port_.state(), asker.request.propose,
@@ -174,6 +175,40 @@ void PlanDesk::propose(Asker asker) {
     if (!id) return asker.done(std::unexpected(id.error()));
     tell_proposal(*id, asker.done);
   });
+}
+
+void PlanDesk::propose_strays(const Asker& asker) {
+  if (is_counting_strays_) {
+    return asker.done(slots::fail(slots::Errc::Conflict,
+                                  "strays are being counted for a proposal already; propose again "
+                                  "when that is done"));
+  }
+  is_counting_strays_ = true;
+  const PlanSurveys::Patience limits = patience();
+  stray_survey_ = std::make_unique<StraySurvey>(
+      loop_, port_.state().map, nodes_of_map(), client_name_, limits.connect, limits.answer,
+      [this, asker, epoch = port_.state().map.epoch()](auto strays) {
+        is_counting_strays_ = false;
+        enter_strays(asker, epoch, std::move(strays));
+      });
+}
+
+void PlanDesk::enter_strays(const Asker& asker, slots::Epoch epoch,
+                            slots::Result<std::vector<slots::StrayMove>> strays) {
+  if (!strays) {
+    strays.error().message += ": strays are counted when all nodes answer; mend it, then propose";
+    return asker.done(std::unexpected(std::move(strays).error()));
+  }
+  if (port_.state().map.epoch() != epoch) {
+    return asker.done(slots::fail(slots::Errc::Conflict,
+                                  "the map has changed while strays were counted; propose again"));
+  }
+  const auto id =
+      enter(control::propose_strays(port_.state(), asker.request.propose, *std::move(strays),
+                                    surroundings(slots::Measure::Slots), asker.act),
+            asker.act, asker.peer);
+  if (!id) return asker.done(std::unexpected(id.error()));
+  tell_proposal(*id, asker.done);
 }
 
 void PlanDesk::tell_proposal(slots::PlanId plan, const Done& done, const Census& census) {
@@ -429,6 +464,22 @@ std::vector<AskedNode> PlanDesk::nodes_of(const PlanRecord& plan) {
     } else if (const conf::NodeConfig* node = find_node(*snapshot.config, name)) {
       nodes.push_back({name, node->address, node->username, node->password, roles[name]});
     }
+  }
+  return nodes;
+}
+
+std::vector<SurveyedNode> PlanDesk::nodes_of_map() {
+  const AdminSnapshot snapshot = port_.plan_snapshot();
+  std::vector<SurveyedNode> nodes;
+  for (const slots::Node& node : port_.state().map.nodes()) {
+    SurveyedNode& surveyed = nodes.emplace_back();
+    surveyed.asked.name = node.name;
+    surveyed.kept = slots_copied_to(port_.state(), node.name);
+    const auto route = std::ranges::find(snapshot.table->nodes, node.name, &NodeRoute::name);
+    if (route == snapshot.table->nodes.end()) continue;
+    surveyed.asked.address = route->address;
+    surveyed.asked.username = route->username;
+    surveyed.asked.password = route->password;
   }
   return nodes;
 }

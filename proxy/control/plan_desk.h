@@ -26,6 +26,7 @@
 #include "proxy/control/plan_surveys.h"
 #include "proxy/control/preflight.h"
 #include "proxy/control/state_record.h"
+#include "proxy/control/stray_survey.h"
 #include "proxy/net/loop_timer.h"
 #include "slots/result.h"
 
@@ -92,6 +93,9 @@ class PlanDesk {
 
   void answer(Asker asker);
   void propose(Asker asker);
+  void propose_strays(const Asker& asker);
+  void enter_strays(const Asker& asker, slots::Epoch epoch,
+                    slots::Result<std::vector<slots::StrayMove>> strays);
   void tell_proposal(slots::PlanId plan, const Done& done, const Census& census = nullptr);
   void approve(Asker asker);
   void change(const Asker& asker, const Census& census = nullptr);
@@ -107,6 +111,7 @@ class PlanDesk {
   [[nodiscard]] Surroundings surroundings(slots::Measure measure, const Census& census = nullptr);
   void count(slots::Measure measure, std::function<void(const Census&)> done);
   [[nodiscard]] std::vector<AskedNode> nodes_of(const PlanRecord& plan);
+  [[nodiscard]] std::vector<SurveyedNode> nodes_of_map();
   [[nodiscard]] PlanSurveys::Patience patience();
 
   uv_loop_t* loop_;
@@ -118,6 +123,8 @@ class PlanDesk {
   std::vector<std::uint64_t> over_;  // Preflights to be destroyed.
   net::LoopTimer sweeper_;
   PlanSurveys surveys_;
+  std::unique_ptr<StraySurvey> stray_survey_;  // The last one.
+  bool is_counting_strays_ = false;
   std::map<slots::PlanId, Checked> checked_;  // So that who looks often does not ask often.
   std::set<slots::PlanId> uncounted_;         // Proposed without a look at what the slots hold.
   std::shared_ptr<bool> life_ = std::make_shared<bool>(true);

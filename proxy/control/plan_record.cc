@@ -16,7 +16,7 @@ namespace proxy::control {
 
 namespace {
 
-constexpr unsigned kVersionWithCredentials = 3;  // And with counted moves.
+constexpr unsigned kVersionWithStrays = 3;  // With credentials and counted moves, too.
 
 enum class EditKind : std::uint8_t { AssignSlots = 1, AddNode = 2, RemoveNode = 3, SetWeight = 4 };
 
@@ -248,6 +248,44 @@ struct EditWords {
   }
 };
 
+void put_strays(std::string& out, const slots::StrayMove& strays) {
+  put_text(out, strays.from);
+  put_text(out, strays.to);
+  put(out, strays.bytes);
+  put(out, static_cast<std::uint32_t>(strays.slots.size()));
+  for (const slots::StrayMove::InSlot& slot : strays.slots) {
+    put(out, slot.slot);
+    put(out, slot.keys);
+    put(out, slot.conflicts);
+  }
+  put(out, static_cast<std::uint32_t>(strays.conflicts.size()));
+  for (const std::uint64_t hash : strays.conflicts) put(out, hash);
+  put(out, static_cast<std::uint32_t>(strays.conflict_names.size()));
+  for (const std::string& name : strays.conflict_names) put_text(out, name);
+}
+
+slots::StrayMove take_strays(Decoder& decoder) {
+  slots::StrayMove strays;
+  strays.from = decoder.take_text();
+  strays.to = decoder.take_text();
+  strays.bytes = decoder.take<std::uint64_t>();
+  const auto in_slots = decoder.take<std::uint32_t>();
+  for (std::uint32_t i = 0; i < in_slots && !decoder.failed(); ++i) {
+    slots::StrayMove::InSlot& slot = strays.slots.emplace_back();
+    slot.slot = decoder.take<std::uint16_t>();
+    slot.keys = decoder.take<std::uint32_t>();
+    slot.conflicts = decoder.take<std::uint32_t>();
+    if (slot.slot >= slots::kSlotCount) decoder.fail();
+  }
+  const auto conflicts = decoder.take<std::uint32_t>();
+  for (std::uint32_t i = 0; i < conflicts && !decoder.failed(); ++i)
+    strays.conflicts.push_back(decoder.take<std::uint64_t>());
+  const auto names = decoder.take<std::uint32_t>();
+  for (std::uint32_t i = 0; i < names && !decoder.failed(); ++i)
+    strays.conflict_names.push_back(decoder.take_text());
+  return strays;
+}
+
 void add_time(std::string& out, std::string_view key, std::uint64_t unix_ms) {
   if (unix_ms != 0) out += fmt::format("{}: {}\n", key, utc_text(unix_ms));
 }
@@ -279,6 +317,8 @@ void put_plan(std::string& out, const PlanRecord& record) {
     put(out, figure);
   put_text(out, record.proposed_credential);
   put_counts(out, record.forecast);
+  put(out, static_cast<std::uint32_t>(plan.content.strays.size()));
+  for (const slots::StrayMove& strays : plan.content.strays) put_strays(out, strays);
 }
 
 PlanRecord take_plan(Decoder& decoder, unsigned version) {
@@ -303,9 +343,12 @@ PlanRecord take_plan(Decoder& decoder, unsigned version) {
        {&outcome.slots_committed, &outcome.keys_copied, &outcome.keys_recopied,
         &outcome.payload_bytes, &outcome.fences, &outcome.pause_median_us, &outcome.pause_max_us})
     *figure = decoder.take<std::uint64_t>();
-  if (version < kVersionWithCredentials) return record;
+  if (version < kVersionWithStrays) return record;
   record.proposed_credential = decoder.take_text();
   take_counts(decoder, record.forecast);
+  const auto pairs = decoder.take<std::uint32_t>();
+  for (std::uint32_t i = 0; i < pairs && !decoder.failed(); ++i)
+    plan.content.strays.push_back(take_strays(decoder));
   return record;
 }
 
@@ -365,6 +408,11 @@ std::string plan_yaml(const PlanRecord& record) {
   for (const slots::Move& move : plan.content.moves) {
     out += fmt::format("  - {{slots: {}, from: {}, to: {}}}\n", slots::to_string(move.slots),
                        move.from, move.to);
+  }
+  for (const slots::StrayMove& strays : plan.content.strays) {
+    if (&strays == &plan.content.strays.front()) out += "strays:\n";
+    out += fmt::format("  - {{from: {}, to: {}, keys: {}, left_alone: {}}}\n", strays.from,
+                       strays.to, strays.keys(), strays.conflicts.size());
   }
   if (plan.started_at_ms == 0) return out;
   const PlanOutcome& outcome = record.outcome;

@@ -15,6 +15,9 @@
 //            and from version 3 of the journal on: text credential of who proposed it
 //            u8 basis of the forecast · u32 counted moves · for each: u16 first slot, f64 keys,
 //            f64 bytes
+//            u32 pairs of strays · for each: text from, text to, u64 bytes
+//              u32 slots · for each: u16 slot, u32 keys, u32 conflicts
+//              u32 conflicts · for each: u64 hash · u32 names · for each: text name
 //   edits    u32 count · for each: u8 kind and, 1: slots, text node; 2: text node, f64 weight;
 //            3: text node; 4: text node, f64 weight
 //   moves    u32 names · for each: text node; u32 moves · for each: u16 first slot, u16 last slot,

@@ -29,8 +29,6 @@ std::optional<std::string> paused_by(const slots::Plan& plan) {
 }
 
 void add_moves(admin::PlanReport& report, const PlanRecord& record) {
-  double keys = 0;
-  double bytes = 0;
   for (const slots::Move& move : record.plan.content.moves) {
     admin::PlanMove& line = report.moves.emplace_back();
     line.slots = slots::to_string(move.slots);
@@ -41,15 +39,23 @@ void add_moves(admin::PlanReport& report, const PlanRecord& record) {
     const Expected expected = expected_of(record, move);
     line.keys = whole(expected.keys);
     line.bytes = whole(expected.bytes);
-    keys += expected.keys;
-    bytes += expected.bytes;
   }
-  if (record.forecast.loads.empty() && record.forecast.moves.empty()) return;
-  report.forecast_basis = kBases.at(static_cast<std::size_t>(record.forecast.basis));
-  report.keys = whole(keys);
-  report.bytes = whole(bytes);
+  for (const slots::StrayMove& strays : record.plan.content.strays) {
+    admin::PlanStrays& line = report.strays.emplace_back();
+    line = {strays.from, strays.to, strays.keys(), strays.bytes, strays.conflicts.size(), {}, {}};
+    for (const std::string& name : strays.conflict_names) line.conflict_names.push_back({name});
+    for (const slots::StrayMove::InSlot& slot : strays.slots)
+      line.slots.push_back({slot.slot, slot.keys, slot.conflicts});
+  }
+  if (record.forecast.loads.empty() && record.forecast.moves.empty() && report.strays.empty())
+    return;
+  if (report.strays.empty())
+    report.forecast_basis = kBases.at(static_cast<std::size_t>(record.forecast.basis));
+  const Expected total = expected_total(record);
+  report.keys = whole(total.keys);
+  report.bytes = whole(total.bytes);
   if (record.limit != 0)
-    report.seconds_at_limit = whole(std::ceil(bytes / static_cast<double>(record.limit)));
+    report.seconds_at_limit = whole(std::ceil(total.bytes / static_cast<double>(record.limit)));
 }
 
 void add_targets(admin::PlanReport& report, const PlanRecord& record,
@@ -58,6 +64,8 @@ void add_targets(admin::PlanReport& report, const PlanRecord& record,
   std::map<std::string, double> coming;
   for (const slots::Move& move : record.plan.content.moves)
     coming[move.to] += expected_of(record, move).bytes;
+  for (const slots::StrayMove& strays : record.plan.content.strays)
+    coming[strays.to] += static_cast<double>(strays.bytes);
   for (const auto& [name, bytes] : coming) {
     const auto known = facts.find(name);
     if (known == facts.end()) continue;

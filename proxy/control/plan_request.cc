@@ -102,8 +102,6 @@ Result<slots::Goal> parse_move(const std::string& text) {
 Result<std::optional<slots::Goal>> parse_goal(const std::string& option, Words& words,
                                               const conf::Config& config) {
   if (option == "--to-config") return slots::Goal(ownership_of(config));
-  if (option == "--collect-strays")
-    return wrong("--collect-strays is not there yet; slotctl strays lists them");
   constexpr std::array<std::string_view, 7> kGoals{"--balance", "--add",     "--drain", "--remove",
                                                    "--weight",  "--relieve", "--move"};
   if (std::ranges::find(kGoals, option) == kGoals.end()) return std::nullopt;
@@ -166,6 +164,10 @@ Result<bool> parse_bound(const std::string& option, Words& words, ProposeRequest
 Status parse_propose(Words& words, PlanRequest& request, const conf::Config& config) {
   while (!words.empty()) {
     const std::string option = words.take();
+    if (option == "--collect-strays") {
+      request.propose.collects_strays = true;
+      continue;
+    }
     auto goal = parse_goal(option, words, config);
     if (!goal) return std::unexpected(std::move(goal).error());
     if (*goal) {
@@ -179,7 +181,10 @@ Status parse_propose(Words& words, PlanRequest& request, const conf::Config& con
       return wrong(
           fmt::format("PLAN PROPOSE does not know {}; see PLAN HELP", conf::in_quotes(option)));
   }
-  if (request.propose.goals.empty())
+  const ProposeRequest& propose = request.propose;
+  if (propose.collects_strays && (!propose.goals.empty() || propose.limits.slots || propose.pause))
+    return wrong("--collect-strays moves no slots: propose it alone, with --limit at most");
+  if (propose.goals.empty() && !propose.collects_strays)
     return wrong("PLAN PROPOSE needs a goal, such as --balance slots or --to-config");
   return {};
 }

@@ -18,6 +18,7 @@ namespace proxy::control {
 // What PROPOSE asks for.
 struct ProposeRequest {
   std::vector<slots::Goal> goals;
+  bool collects_strays = false;  // In place of goals.
   slots::PlanLimits limits;
   std::optional<conf::ByteCount> bytes_per_second;  // 0: unlimited.
   std::optional<conf::Milliseconds> pause;

@@ -129,4 +129,18 @@ Expected expected_of(const PlanRecord& plan, const slots::Move& move) {
   return {keys, keys * load->second.bytes_per_key};
 }
 
+Expected expected_total(const PlanRecord& plan) {
+  Expected total;
+  for (const slots::Move& move : plan.plan.content.moves) {
+    const Expected expected = expected_of(plan, move);
+    total.keys += expected.keys;
+    total.bytes += expected.bytes;
+  }
+  for (const slots::StrayMove& strays : plan.plan.content.strays) {
+    total.keys += static_cast<double>(strays.keys());
+    total.bytes += static_cast<double>(strays.bytes);
+  }
+  return total;
+}
+
 }  // namespace proxy::control

@@ -74,5 +74,7 @@ struct Expected {
   double bytes = 0;
 };
 [[nodiscard]] Expected expected_of(const PlanRecord& plan, const slots::Move& move);
+// Of all its moves, and of the strays that it collects.
+[[nodiscard]] Expected expected_total(const PlanRecord& plan);
 
 }  // namespace proxy::control

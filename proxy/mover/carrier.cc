@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "proxy/mover/ask_durability.h"
 #include "proxy/mover/replies.h"
 #include "proxy/resp/reply_cursor.h"
 #include "slots/assert.h"
@@ -26,14 +27,6 @@ constexpr std::uint64_t kFrameBytes = 120;  // Of a value's commands and replies
 // A copy this large may have a large one in its place already: replacing that would free it in the
 // server's main thread (450 ms for a million fields), UNLINK does not.
 constexpr std::size_t kLargeBytes = 16U << 10;
-
-// The value in CONFIG GET's reply to one name; empty when it may not be read.
-std::string_view config_value(std::string_view reply) {
-  resp::ReplyCursor cursor(reply);
-  const auto header = cursor.read_header();
-  if (!header || header->type != '%' || header->count != 1 || !cursor.skip()) return {};
-  return cursor.read_bulk().value_or(std::string_view{});
-}
 
 }  // namespace
 
@@ -333,28 +326,11 @@ void Carrier::end_pause() {
 // --- afterwards
 
 Carrier::Answer Carrier::act(const AskDurability&) {
-  target_.link.add({"INFO", "persistence"});
-  target_.link.add({"INFO", "replication"});
-  target_.link.add({"CONFIG", "GET", "save"});
-  target_.link.add({"CONFIG", "GET", "appendfsync"});
-  auto replies = exchange(Side::Target);
-  if (!replies) return std::unexpected(std::move(replies).error());
-  if (is_error(replies->front()))
-    return std::unexpected(refused(Side::Target, "INFO", replies->front()));
-  const PersistenceFacts facts =
-      parse_persistence(bulk_of((*replies)[0]), bulk_of((*replies)[1]), config_value((*replies)[2]),
-                        config_value((*replies)[3]));
-  DurabilityWatch::Verdict verdict = durability_.judge(facts, now_ms());
-  if (!verdict.durability.waits_for.empty()) {
-    verdict.durability.waits_for =
-        fmt::format("{}: {}", options_.spec.target, verdict.durability.waits_for);
-  }
-  if (!verdict.wants_save) return verdict.durability;
-  target_.link.add({"BGSAVE"});
-  replies = exchange(Side::Target);
-  if (!replies) return std::unexpected(std::move(replies).error());
-  durability_.on_save(replies->front(), now_ms());
-  return verdict.durability;
+  auto durability = ask_durability(target_.link, durability_, now_ms());
+  if (!durability) return std::unexpected(NodeLost{Side::Target, durability.error().message});
+  if (!durability->waits_for.empty())
+    durability->waits_for = fmt::format("{}: {}", options_.spec.target, durability->waits_for);
+  return *std::move(durability);
 }
 
 Carrier::Answer Carrier::act(const Vouch& vouch) {

@@ -59,28 +59,10 @@ Carrier::Answer Carrier::act(const ReadPiece& read) {
   return std::move(*piece);
 }
 
-// A value whose elements come all at once (SCAN of a compact one) is written in several steps.
 Carrier::Answer Carrier::act(const WritePiece& write) {
-  const Ask target = asker(Side::Target);
-  const std::uint64_t room = piece_rules().bytes;
-  std::vector<Words> step;
-  std::uint64_t bytes = 0;
-  if (write.is_first) step.push_back({"UNLINK", piece_key_});
-  for (std::size_t i = 0; i < write.commands.size(); ++i) {
-    bytes += bytes_of(write.commands[i]);
-    step.push_back(write.commands[i]);
-    const bool is_last = i + 1 == write.commands.size();
-    if (!is_last && bytes + bytes_of(write.commands[i + 1]) <= room) continue;
-    const auto replies = target(step, bytes);
-    if (!replies) return std::unexpected(replies.error());
-    for (const std::string_view reply : *replies) {
-      if (!is_error(reply)) continue;
-      return PieceWritten{fate_of_reply(reply), std::string(error_text(reply))};
-    }
-    step.clear();
-    bytes = 0;
-  }
-  return PieceWritten{};
+  auto written = write_piece(write, piece_rules(), asker(Side::Target));
+  if (!written) return std::unexpected(std::move(written).error());
+  return std::move(*written);
 }
 
 Carrier::Answer Carrier::act(const Publish& publish) {

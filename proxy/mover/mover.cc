@@ -1,20 +1,9 @@
 #include "proxy/mover/mover.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "slots/assert.h"
-
 namespace proxy::mover {
-
-namespace {
-
-constexpr std::chrono::milliseconds kReportEvery{250};
-
-}  // namespace
 
 Mover::Mover(CarrierOptions options, MoveHost& host, MoverCommons& commons, OnEnd on_end)
     : options_(std::move(options)),
@@ -22,29 +11,8 @@ Mover::Mover(CarrierOptions options, MoveHost& host, MoverCommons& commons, OnEn
       commons_(commons),
       source_(commons.pacers.of(options_.spec.source)),
       target_(commons.pacers.of(options_.spec.target)),
-      on_end_(std::move(on_end)),
-      interrupt_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  SP_ASSERT(interrupt_ >= 0);
-  options_.link.interrupt = interrupt_;
-}
-
-Mover::~Mover() {
-  stop();
-  join();
-  ::close(interrupt_);
-}
-
-void Mover::start() {
-  thread_ = std::thread([this] { run(); });
-}
-
-void Mover::stop() {
-  is_stopped_ = true;
-  ::eventfd_write(interrupt_, 1);
-}
-
-void Mover::join() {
-  if (thread_.joinable()) thread_.join();
+      on_end_(std::move(on_end)) {
+  options_.link.interrupt = interrupt();
 }
 
 void Mover::run() {
@@ -56,7 +24,7 @@ void Mover::run() {
     carrier = std::make_unique<Carrier>(options_, host_, *source_, *target_, commons_.lost_clients,
                                         on_tick);
     Event event = carrier->start();
-    while (!is_stopped_) {
+    while (!is_stopped()) {
       const Action action = transfer.step(std::move(event));
       if (const auto* end = std::get_if<Finish>(&action)) {
         finish = *end;

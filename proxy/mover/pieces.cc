@@ -228,6 +228,28 @@ Answer open(const ReadPiece& read, const PieceRules& rules, const Ask& source) {
 
 }  // namespace
 
+std::expected<PieceWritten, NodeLost> write_piece(const WritePiece& write, const PieceRules& rules,
+                                                  const Ask& target) {
+  std::vector<Words> step;
+  std::uint64_t bytes = 0;
+  if (write.is_first) step.push_back({"UNLINK", rules.name});
+  for (std::size_t i = 0; i < write.commands.size(); ++i) {
+    bytes += bytes_of(write.commands[i]);
+    step.push_back(write.commands[i]);
+    const bool is_last = i + 1 == write.commands.size();
+    if (!is_last && bytes + bytes_of(write.commands[i + 1]) <= rules.bytes) continue;
+    const auto replies = target(step, bytes);
+    if (!replies) return std::unexpected(replies.error());
+    for (const std::string_view reply : *replies) {
+      if (!is_error(reply)) continue;
+      return PieceWritten{fate_of(error_text(reply)), std::string(error_text(reply))};
+    }
+    step.clear();
+    bytes = 0;
+  }
+  return PieceWritten{};
+}
+
 std::string_view length_command(std::string_view type) {
   const TypeCommands* commands = commands_of(type);
   return commands == nullptr ? "" : commands->length;

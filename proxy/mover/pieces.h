@@ -37,6 +37,11 @@ struct PieceRules {
                                                             const PieceRules& rules,
                                                             const Ask& source);
 
+// A value whose elements come all at once (SCAN of a compact one) is written in several steps.
+[[nodiscard]] std::expected<PieceWritten, NodeLost> write_piece(const WritePiece& write,
+                                                                const PieceRules& rules,
+                                                                const Ask& target);
+
 // The command that tells how many elements (bytes, of a string) a value of this type has.
 [[nodiscard]] std::string_view length_command(std::string_view type);
 

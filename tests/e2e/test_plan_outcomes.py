@@ -2,6 +2,7 @@
 import json
 import os
 import socket
+import threading
 
 from harness import plans
 from harness.check import check, eventually, has, same
@@ -149,3 +150,36 @@ def an_aborted_plan_can_be_taken_back_and_the_map_be_exported(fresh):
     waited(shop, 2, 0)
     same(plans.owners(shop)["inv-bcn"], set(range(5461)), "slots of inv-bcn, as before")
     same(plans.contents(shop, 1400), before, "keys after both plans")
+
+
+@test(seconds=60)
+def of_two_plans_that_are_approved_at_once_one_runs_and_the_other_has_to_wait(fresh):
+    shop = fresh(config=QUICK)
+    plans.fill(shop, 700)
+    proposed = [
+        plan(shop, "propose", "--move", "0-4000:inv-vlc", "--limit", "20KB/s"),
+        plan(shop, "propose", "--move", "12000-13000:inv-vlc", "--limit", "20KB/s"),
+    ]
+    got = [None, None]
+
+    def work(place):
+        digest = proposed[place]["digest"]
+        got[place] = shop.slotctl("plan", "approve", str(place + 1), "--digest", digest)
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    same(sorted(each.returncode for each in got), [0, 1], "exit codes: %s" % got)
+    first = 1 if got[0].returncode == 0 else 2
+    has(
+        got[2 - first].stderr,
+        "plan %d is" % first, "one plan runs at a time", "slotctl plan wait %d" % first,
+    )
+    plan(shop, "throttle", str(first), "unlimited")
+    waited(shop, first, 0)
+    # What was proposed for the map of before is made anew.
+    waited(shop, 3 - first, 5)
+    approve(shop, plan(shop, "retry", str(3 - first)))
+    waited(shop, 3, 0)

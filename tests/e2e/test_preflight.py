@@ -1,6 +1,7 @@
 """What a plan checks before anybody may approve it, and what it says to do."""
 from harness import plans
 from harness.check import check, has, same
+from harness.shop import key_on
 from harness.tests import test
 
 GOAL = ("--move", "0-2047:inv-vlc")  # From inv-bcn.
@@ -78,7 +79,32 @@ def rights_are_tried_where_the_proxy_may_not_ask_for_them(fresh):
     same(only(shop, "inv-vlc denies")[1], "inv-vlc denies its user proxy: keys of the data")
     set_user("~*")
     same(only(shop, "rights on inv-vlc")[0], "pass")
+    set_user("-multi")
+    same(only(shop, "inv-vlc denies")[1], "inv-vlc denies its user proxy: multi")
+    set_user("+multi")
+    same(only(shop, "rights on inv-vlc")[0], "pass")
     same(shop.node(1).ask("DBSIZE"), before, "keys of inv-vlc, before and after")
+
+
+@test
+def what_is_done_in_one_step_needs_rights_of_its_own(fresh):
+    shop, set_user = with_user(fresh)
+    stray = key_on(1)
+    shop.node(0).ask("SET", stray, "a stray")
+    for acl in ("+acl", "-acl"):
+        set_user(acl, "-watch", "-eval")
+        same(only(shop, "rights on inv-vlc")[0], "pass", "of a plan that moves slots")
+        plan = plans.propose(shop, "--collect-strays")
+        same(
+            checks(shop, plan, "inv-vlc denies")[0][1],
+            "inv-vlc denies its user proxy: watch, eval",
+        )
+        has(refused(shop, plan), "+watch +eval")
+        set_user("+watch", "+eval")
+    plans.approve(shop, plans.propose(shop, "--collect-strays"))
+    same(plans.wait(shop, plan["id"] + 1, *plans.ENDED)["state"], "done")
+    with shop.client() as wire:
+        same(wire.ask("GET", stray), b"a stray")
 
 
 @test

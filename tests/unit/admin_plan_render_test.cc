@@ -274,3 +274,22 @@ TEST_CASE("the largest keys are shown with the pause that they would need") {
   report.state = "done";
   CHECK_FALSE(has(render(report, kPlain), "largest keys"));
 }
+
+TEST_CASE("strays are counted by their nodes, with those that are left alone") {
+  PlanReport report = proposed_plan();
+  report.moves.clear();
+  report.strays = {{.from = "inv-bcn",
+                    .to = "inv-vlc",
+                    .keys = 1234,
+                    .bytes = 5000,
+                    .conflicts = 1,
+                    .conflict_names = {{"cart"}},
+                    .slots = {{7000, 1234, 1}}}};
+  const std::string text = render(report, kPlain);
+  CHECK(has(text, "  inv-bcn → inv-vlc       1   1,234   5.0 KB            1   \"cart\""));
+  CHECK(has(text, "nobody waits"));
+  CHECK_FALSE(has(text, "spread"));
+  report.state = "failed";
+  CHECK(has(render(report, kPlain), "slotctl plan propose --collect-strays"));
+  CHECK_FALSE(has(render(report, kPlain), "plan retry"));
+}

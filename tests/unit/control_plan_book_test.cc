@@ -364,3 +364,69 @@ TEST_CASE("two persons are told apart by their credentials, never by their names
   // Of the system's own accord: any person will do.
   CHECK(check_approver(with_move(), 1, two, approver).has_value());
 }
+
+namespace {
+
+slots::StrayMove strays_of(std::uint32_t keys, std::vector<std::uint64_t> conflicts) {
+  slots::StrayMove strays{.from = "a", .to = "b"};
+  strays.slots = {{9000, keys, static_cast<std::uint32_t>(conflicts.size())}};
+  strays.conflicts = std::move(conflicts);
+  return strays;
+}
+
+}  // namespace
+
+TEST_CASE("a collection of strays moves no slots, and has no rest and no way back") {
+  ClusterState state =
+      state_of(propose_strays(halves(), {}, {strays_of(5, {77})}, around(), ana()));
+  CHECK(plan_of(state).content.moves.empty());
+  CHECK(plan_of(state).content.places.size() == 2);
+  state = running(state);
+  CHECK(work_of(state, 1).empty());
+  state = state_of(end_plan(state, 1, PlanState::Done, {}, ana("5 keys given")));
+  CHECK(plan_of(state).reason == "5 keys given");
+  CHECK(propose_rest(state, 1, around(), ana()).error().code == Errc::Conflict);
+  CHECK(propose_reverse(state, 1, around(), ana()).error().code == Errc::Conflict);
+}
+
+TEST_CASE("strays are proposed when there are some that their owners lack") {
+  const auto refused = [](std::vector<slots::StrayMove> strays) {
+    return propose_strays(halves(), {}, std::move(strays), around(), ana()).error();
+  };
+  CHECK(refused({}).code == Errc::AlreadyExists);
+  const slots::Error known = refused({strays_of(0, {1, 2})});
+  CHECK(known.code == Errc::Conflict);
+  has(known.message, "none of the 2 strays");
+  has(known.message, "slotctl strays --list");
+  const slots::Error many =
+      refused({strays_of(1, std::vector<std::uint64_t>(kStrayConflictsMax + 1, 3))});
+  CHECK(many.code == Errc::LimitExceeded);
+}
+
+TEST_CASE("an approval covers what was counted of strays") {
+  const auto digest = [](slots::StrayMove strays) {
+    return slots::digest_of(
+        plan_of(state_of(propose_strays(halves(), {}, {std::move(strays)}, around(), ana())))
+            .content);
+  };
+  const std::string one = digest(strays_of(5, {77}));
+  CHECK(one == digest(strays_of(5, {77})));
+  CHECK(one != digest(strays_of(6, {77})));
+  CHECK(one != digest(strays_of(5, {78})));
+}
+
+TEST_CASE("copies that a plan has left are no strays, and none are collected while one is open") {
+  ClusterState state = committed(running(with_move()), "0-63");
+  const auto propose = [&] {
+    return propose_strays(state, {}, {strays_of(5, {})}, around(), ana());
+  };
+  CHECK(propose().error().code == Errc::Conflict);
+  has(propose().error().message, "plan 1 is running");
+  state = state_of(end_plan(state, 1, PlanState::Failed, {}, ana("the marker is lost")));
+  CHECK(propose().has_value());
+  CHECK(slots_copied_to(state, "a") == set_of("0-63"));
+  CHECK(slots_copied_to(state, "b") == set_of("0-99"));
+  CHECK(slots_copied_to(state, "c").empty());
+  state.plans.clear();
+  CHECK(slots_copied_to(state, "b").size() == slots::kSlotCount);
+}

@@ -86,13 +86,22 @@ TEST_CASE("the other words name a plan") {
   CHECK(parsed("PLAN").verb == "HELP");
 }
 
+TEST_CASE("a collection of strays stands alone, with its limit") {
+  const PlanRequest request = parsed("PLAN PROPOSE --collect-strays --limit 5MB/s --by ana");
+  CHECK(request.propose.collects_strays);
+  CHECK(request.propose.goals.empty());
+  CHECK(request.propose.bytes_per_second == 5'000'000U);
+  CHECK_FALSE(parsed("PLAN PROPOSE --to-config").propose.collects_strays);
+}
+
 TEST_CASE("what is not understood is refused in words") {
   for (const char* line :
        {"PLAN DANCE", "PLAN SHOW", "PLAN SHOW x", "PLAN SHOW 1 2", "PLAN APPROVE 1",
         "PLAN PAUSE 1 --digest d", "PLAN PROPOSE", "PLAN PROPOSE --add", "PLAN PROPOSE --add z",
         "PLAN PROPOSE --balance apples", "PLAN PROPOSE --weight a", "PLAN PROPOSE --move 1-2",
         "PLAN PROPOSE --to-config --limit 5MB", "PLAN PROPOSE --to-config --slots 0",
-        "PLAN PROPOSE --to-config --by", "PLAN THROTTLE 1", "PLAN LIST all"}) {
+        "PLAN PROPOSE --to-config --by", "PLAN THROTTLE 1", "PLAN LIST all",
+        "PLAN PROPOSE --collect-strays --to-config", "PLAN PROPOSE --collect-strays --slots 5"}) {
     CAPTURE(line);
     const auto request = parse(line);
     REQUIRE_FALSE(request.has_value());

@@ -37,6 +37,7 @@ void add_plans(ClusterState& state) {
   plan.forecast.basis = proxy::control::ForecastBasis::Estimated;
   plan.forecast.moves = {{0, {400, 25'000.5}}};
   plan.proposed_credential = "uid 1000";
+  content.strays = {{"a", "d", {{7, 5, 1}, {9, 1, 0}}, 500, {77}, {"cart"}}, {"b", "a"}};
   plan.outcome = {64, 1000, 10, 100'000, 1, 1500, 2500};
   state.plans[3] = plan;
   plan.plan.content = {};
@@ -171,7 +172,7 @@ TEST_CASE("a record whose plans are those of version 2 is read") {
   state.next_plan = 2;
   const std::string record = proxy::control::encode_record(state);
   // What version 3 added to the last plan stands before the number of kept slots and the mark.
-  constexpr std::size_t kAdded = 4 + 1 + 4;
+  constexpr std::size_t kAdded = 4 + 1 + 4 + 4;
   const std::size_t at = record.size() - 1 - 4 - kAdded;
   const std::string shorter = record.substr(0, at) + record.substr(at + kAdded);
   const auto contents = proxy::control::read_journal(with_version(shorter, 2, 0));
@@ -179,6 +180,7 @@ TEST_CASE("a record whose plans are those of version 2 is read") {
   CHECK(contents->state->plans.at(1).plan.content.purpose == "add d");
   CHECK(contents->state->plans.at(1).proposed_credential.empty());
   CHECK(contents->state->plans.at(1).forecast.basis == proxy::control::ForecastBasis::NodeAverages);
+  CHECK(contents->state->plans.at(1).plan.content.strays.empty());
 }
 
 TEST_CASE("a record of a newer format is said to be one") {
