@@ -10,7 +10,7 @@ namespace proxy::control {
 
 namespace {
 
-constexpr const char* kKeysPerScan = "500";
+constexpr const char* kKeysPerScan = "100";
 
 // "groups" of XINFO STREAM, a flat list of names and values in RESP2.
 std::uint64_t groups_of(const Reply& stream) {

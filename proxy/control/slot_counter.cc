@@ -12,7 +12,7 @@ namespace proxy::control {
 namespace {
 
 constexpr double kMeasuredKeys = 20'000;
-constexpr const char* kKeysPerScan = "1000";  // Some hundred microseconds of the node's time.
+constexpr const char* kKeysPerScan = "100";  // Some tens of microseconds of the node's time.
 
 // FNV-1a: which keys are measured must be the same tomorrow.
 std::uint64_t hash_of(std::string_view key) {

@@ -11,8 +11,7 @@ namespace proxy::control {
 namespace {
 
 constexpr std::size_t kSampleScans = 100;
-constexpr const char* kKeysPerSample = "100";
-constexpr const char* kKeysPerScan = "1000";  // Some hundred microseconds of the node's time.
+constexpr const char* kKeysPerScan = "100";  // Some tens of microseconds of the node's time.
 
 }  // namespace
 
@@ -50,7 +49,7 @@ void StrayCounter::cancel() {
 
 void StrayCounter::scan() {
   sent_at_ns_ = uv_hrtime();
-  const Command command = {"SCAN", cursor_, "COUNT", is_paced_ ? kKeysPerScan : kKeysPerSample};
+  const Command command = {"SCAN", cursor_, "COUNT", kKeysPerScan};
   client_.call(command, timeout_, [this, run = run_](slots::Result<Reply> reply) {
     if (!*run) return;
     if (!reply) return end(std::unexpected(std::move(reply.error())));

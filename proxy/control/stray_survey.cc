@@ -12,7 +12,7 @@ namespace proxy::control {
 
 namespace {
 
-constexpr const char* kKeysPerScan = "1000";
+constexpr const char* kKeysPerScan = "100";
 constexpr std::uint64_t kMeasuredMax = 500;  // Keys of each tally.
 constexpr std::size_t kNamesMax = 20;        // Of conflicts.
 constexpr std::size_t kNameBytesMax = 200;
