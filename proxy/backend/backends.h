@@ -62,11 +62,11 @@ class NodeBackend {
   // A connection for one streamed request; null: limits.large_connections are in use. It comes back
   // by itself.
   BackendConnection* take_large(Protocol protocol, StreamSource* source);
-  // A connection for one session; null: limits.pinned_connections are in use. give_back() it, but not
-  // once it was lost.
+  // A connection for one session; null: limits.pinned_connections are in use. give_back() it, but
+  // not once it was lost.
   BackendConnection* take_pinned(Protocol protocol, PinHolder* holder);
-  // `leave` undoes what the server remembers of the session; empty: it remembers nothing, or not any
-  // more once it has answered what is under way.
+  // `leave` undoes what the server remembers of the session; empty: it remembers nothing, or not
+  // any more once it has answered what is under way.
   void give_back(BackendConnection* connection, std::string_view leave);
   // How many shared connections there have been: each may lead to a server that was restarted.
   [[nodiscard]] std::uint64_t connections_opened() const { return connections_opened_; }

@@ -107,10 +107,13 @@ struct alignas(64) Ticket {
 
   bool is_chained_ : 1 = false;
   std::uint8_t inline_size_ = 0;
+  // Private like the union, which clang-tidy does not see.
+  // NOLINTBEGIN(readability-identifier-naming)
   union {
     char inline_[kInline];
     net::ByteChain chain_;
   };
+  // NOLINTEND(readability-identifier-naming)
 };
 static_assert(sizeof(Ticket) == 128);
 

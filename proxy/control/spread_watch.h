@@ -1,5 +1,5 @@
-// SpreadWatch: when an uneven cluster is worth a proposal: its spread has been above a threshold for
-// some time. Pure: the caller says what time it is.
+// SpreadWatch: when an uneven cluster is worth a proposal: its spread has been above a threshold
+// for some time. Pure: the caller says what time it is.
 //
 // One stretch above the threshold is worth one proposal, whatever becomes of it: who has rejected
 // it is not asked again before the spread has been below.

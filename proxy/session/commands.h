@@ -42,8 +42,8 @@ void dispatch(ClientSession& session, Request& request);
 // without keys goes to the endpoint's node, or to any on the forward port.
 void forward_by_keys(ClientSession& session, const Request& request);
 
-// Whether a request without keys may go to any node over a shared connection. What a learned command
-// does is unknown; one that administers could change the connection.
+// Whether a request without keys may go to any node over a shared connection. What a learned
+// command does is unknown; one that administers could change the connection.
 [[nodiscard]] bool may_go_anywhere(const resp::CommandSpec& spec);
 
 // Some node that can be used now (the endpoint's own on a redirect endpoint); kNoNode: an error was
@@ -93,9 +93,10 @@ void command_evalsha(ClientSession& session, const Request& request);  // EVALSH
 void command_script(ClientSession& session, const Request& request);
 void command_function(ClientSession& session, const Request& request);
 void command_fcall(ClientSession& session, const Request& request);  // FCALL, FCALL_RO
-// Appends SCRIPT LOADs of those of the scripts that the proxy remembers and the node may not know, and
-// says how many those are. They must be sent now. `is_shared`: over the node's shared connection, so
-// that what follows there can count on them; over another all that are remembered are sent.
+// Appends SCRIPT LOADs of those of the scripts that the proxy remembers and the node may not know,
+// and says how many those are. They must be sent now. `is_shared`: over the node's shared
+// connection, so that what follows there can count on them; over another all that are remembered
+// are sent.
 std::size_t append_scripts(ClientSession& session, slots::NodeIndex node,
                            std::span<const ScriptId> ids, bool is_shared, std::string& requests);
 // transaction_commands.cc

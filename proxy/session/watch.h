@@ -1,10 +1,10 @@
 // Watch: the keys that a client watches until its next EXEC, on a connection of its own.
 //
-// A server remembers watched keys per connection, and tells at EXEC whether somebody has touched one.
-// So WATCH takes a connection that belongs to this session alone, EXEC goes over the same one, and it
-// is given back once the server remembers nothing any more. All other requests go the usual way; the
-// session sends none before the last is answered while it watches (see dispatch()), so that two
-// connections don't change their order.
+// A server remembers watched keys per connection, and tells at EXEC whether somebody has touched
+// one. So WATCH takes a connection that belongs to this session alone, EXEC goes over the same one,
+// and it is given back once the server remembers nothing any more. All other requests go the usual
+// way; the session sends none before the last is answered while it watches (see dispatch()), so
+// that two connections don't change their order.
 //
 // When the connection ends, or the slot gets another owner, nobody knows whether the keys were
 // touched: the watch is lost, and EXEC answers as if they were.
