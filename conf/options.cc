@@ -198,6 +198,9 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
         "rebalance.pause",
         "The longest that clients of a group of slots may wait while it changes "
         "hands, unless the plan says otherwise."),
+    option<C, value::Share, &C::rebalance, &Rebalance::node_share>(
+        "rebalance.node_share",
+        "Of a node's time, what a plan with a limit takes at most. Without a limit: all it gets."),
     option<C, value::DurationOrZero, &C::rebalance, &Rebalance::grace>(
         "rebalance.grace",
         "How long a source keeps its copies when the target has neither AOF, RDB nor a replica."),

@@ -151,6 +151,19 @@ std::string Workers::print(const std::optional<unsigned>& workers) {
 Result<double> Weight::parse(std::string_view text) { return parse_weight(text); }
 std::string Weight::print(double weight) { return print_weight(weight); }
 
+Result<unsigned> Share::parse(std::string_view text) {
+  constexpr unsigned kAll = 100;
+  if (text.ends_with('%')) {
+    if (const auto percent = parse_count(text.substr(0, text.size() - 1), 1, kAll))
+      return static_cast<unsigned>(*percent);
+  }
+  return fail(Errc::InvalidArgument,
+              fmt::format("{} is not a share: write whole percents from 1% to 100%, such as 10%",
+                          in_quotes(text)));
+}
+
+std::string Share::print(unsigned percent) { return fmt::format("{}%", percent); }
+
 Result<bool> Switch::parse(std::string_view text) {
   if (text == "true") return true;
   if (text == "false") return false;

@@ -88,6 +88,12 @@ struct Weight {
   static std::string print(double weight);
 };
 
+struct Share {
+  static constexpr std::string_view kForm = "a share such as 10%";
+  static slots::Result<unsigned> parse(std::string_view text);  // Percent.
+  static std::string print(unsigned percent);
+};
+
 struct Switch {
   static constexpr std::string_view kForm = "true or false";
   static slots::Result<bool> parse(std::string_view text);

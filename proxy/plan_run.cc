@@ -358,17 +358,23 @@ admin::PlanProgress PlanRun::progress() const {
   report.keys_total = static_cast<std::uint64_t>(std::llround(expected.keys));
   report.bytes_total = static_cast<std::uint64_t>(std::llround(expected.bytes));
   mover::Phase phase = mover::Phase::Ended;
+  bool is_resting = false;
   for (const Pair& pair : pairs_) {
     phase = std::min(phase, pair.has_ended ? mover::Phase::Ended : pair.progress.phase);
     report.keys_collected += pair.progress.keys_collected;
     if (pair.has_ended) continue;
     report.bytes_per_second += pair.progress.bytes_per_second;
+    is_resting = is_resting || pair.progress.is_resting;
     if (report.waits_for.empty()) report.waits_for = pair.progress.waits_for;
   }
   if (pairs_.empty()) phase = mover::Phase::Connecting;
   report.phase = kPhases.at(static_cast<std::size_t>(phase));
   if (record.limit != 0 && report.bytes_per_second * 10 > record.limit * 9)
     report.speed_reason = "the limit";
+  else if (is_resting)
+    report.speed_reason =
+        fmt::format("at most {} % of a node's time, so that its clients hardly wait",
+                    cluster_.config()->rebalance.node_share);
   // What is left once all have moved, copies to be let go, is no matter of bytes.
   if (report.slots_committed < report.slots_total && report.bytes_per_second > 0 &&
       report.bytes_total > report.payload_bytes)

@@ -92,6 +92,7 @@ void Rebalancer::tick() {
   if (run_) run_->note_flushes();
   if (std::exchange(house_is_due_, false)) cluster_.keep_house();
   follow_latency();
+  if (run_) set_limits(state().plans.at(run_->plan()));
   if (is_serving_ && !is_held_) watch_spread();
   advance();
 }
@@ -234,10 +235,34 @@ void Rebalancer::make_run(slots::PlanId plan, bool is_resumed) {
   set_limits(record);
 }
 
+// The share of a node's time is for its clients' sake: where nobody asks for anything, a plan is
+// as fast as its limit on bytes.
 void Rebalancer::set_limits(const control::PlanRecord& record) {
   throttle_.approve(record.limit);
-  for (const std::string& node : nodes_of(record.plan.content))
-    commons_.pacers.of(node)->set_limit(throttle_.limit(), steady_us());
+  const std::uint64_t limit = throttle_.limit();
+  const unsigned share =
+      record.limit == 0 ? mover::Pacer::kWhole : cluster_.config()->rebalance.node_share;
+  const std::set<std::string> busy = nodes_with_clients();
+  for (const std::string& node : nodes_of(record.plan.content)) {
+    commons_.pacers.of(node)->set_limits(
+        {limit, busy.contains(node) ? share : mover::Pacer::kWhole}, steady_us());
+  }
+}
+
+std::set<std::string> Rebalancer::nodes_with_clients() {
+  constexpr double kAnyOperations = 1;  // A second.
+  const slots::SlotMap& map = state().map;
+  const slots::SlotRates rates = host_.heat().rates();
+  std::vector<double> operations(map.nodes().size());
+  for (std::size_t slot = 0; slot < slots::kSlotCount; ++slot) {
+    const auto id = static_cast<slots::SlotId>(slot);
+    operations[map.owner(id)] += rates.of(id, slots::SlotRates::Over::TenSeconds).operations;
+  }
+  std::set<std::string> busy;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if (operations[i] >= kAnyOperations) busy.insert(map.nodes()[i].name);
+  }
+  return busy;
 }
 
 // Clients come first, where the configuration says so.
@@ -247,7 +272,6 @@ void Rebalancer::follow_latency() {
   if (!run_ || !run_->is_moving()) return;
   const bool was_slowed = throttle_.is_slowed();
   throttle_.step(latencies(), run_->speed(), steady_us() / 1000);
-  set_limits(state().plans.at(run_->plan()));
   if (was_slowed == throttle_.is_slowed()) return;
   spdlog::info("plan {} {}", run_->plan(),
                was_slowed ? std::string("moves at its limit again") : throttle_.reason());

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@
 #include "proxy/net/loop_timer.h"
 #include "proxy/plan_run.h"
 #include "proxy/plan_step.h"
+#include "slots/slot_heat.h"
 
 namespace proxy {
 
@@ -111,6 +113,7 @@ class Rebalancer final : private control::PlanPort, private FencePort {
   void fail(slots::PlanId plan, const std::string& reason);
   void make_run(slots::PlanId plan, bool is_resumed);
   void set_limits(const control::PlanRecord& record);
+  [[nodiscard]] std::set<std::string> nodes_with_clients();
   void follow_latency();
   [[nodiscard]] std::vector<mover::Throttle::Latency> latencies() const;
   void watch_spread();

@@ -24,6 +24,12 @@ constexpr std::chrono::milliseconds kFeedGather{
     2};                                     // One more look at a feed that speaks, at most.
 constexpr std::uint64_t kNameBytes = 40;    // Of a key's name in SCAN's reply, about.
 constexpr std::uint64_t kFrameBytes = 120;  // Of a value's commands and replies, about.
+// A gentle step keeps a server for some 100 us: so many keys are looked at, or exchanged, and so
+// many bytes of them, which cost about 5 ns each to compress and check.
+constexpr std::uint32_t kGentleScanCount = 50;
+constexpr std::size_t kGentleKeys = 10;
+constexpr std::uint64_t kGentleBytes = 16U << 10;
+constexpr std::chrono::microseconds kUsualPause{3000};
 // A copy this large may have a large one in its place already: replacing that would free it in the
 // server's main thread (450 ms for a million fields), UNLINK does not.
 constexpr std::size_t kLargeBytes = 16U << 10;
@@ -100,10 +106,10 @@ Carrier::OrLost<void> Carrier::open(Side side) {
 // --- copying
 
 Carrier::Answer Carrier::act(const Scan& scan) {
-  if (auto asked = ask(scan.side, scan.count * kNameBytes); !asked)
+  const std::uint32_t count = is_gentle() ? std::min(scan.count, kGentleScanCount) : scan.count;
+  if (auto asked = ask(scan.side, count * kNameBytes); !asked)
     return std::unexpected(asked.error());
-  link(scan.side).add(
-      {"SCAN", fmt::format("{}", scan.cursor), "COUNT", fmt::format("{}", scan.count)});
+  link(scan.side).add({"SCAN", fmt::format("{}", scan.cursor), "COUNT", fmt::format("{}", count)});
   auto replies = exchange(scan.side);
   if (!replies) return std::unexpected(std::move(replies).error());
   resp::ReplyCursor page(replies->front());
@@ -123,7 +129,10 @@ Carrier::Answer Carrier::act(const Scan& scan) {
 
 Carrier::Answer Carrier::act(const Read& read) {
   OrLost<Step> step = Step{.keys = read.keys.size(), .large = {}};
-  if (!read.is_whole) step = measure(read.keys);
+  if (!read.is_whole) {
+    const std::size_t keys = read.keys.size();
+    step = measure(std::span(read.keys).first(is_gentle() ? std::min(keys, kGentleKeys) : keys));
+  }
   if (!step) return std::unexpected(std::move(step).error());
   step->large.resize(step->keys);
   if (auto asked = ask(Side::Source, step->bytes); !asked) return std::unexpected(asked.error());
@@ -169,14 +178,16 @@ Carrier::Answer Carrier::act(const Read& read) {
 
 // DUMP needs as much room as MEMORY USAGE says at most, in all shapes of values that were tried.
 Carrier::OrLost<Carrier::Step> Carrier::measure(std::span<const std::string> keys) {
+  if (auto asked = ask(Side::Source, keys.size() * kNameBytes); !asked)
+    return std::unexpected(asked.error());
   for (const std::string& key : keys) source_.link.add({"MEMORY", "USAGE", key});
   auto replies = exchange(Side::Source);
   if (!replies) return std::unexpected(std::move(replies).error());
   const PieceRules rules = piece_rules();
   // Under a fence nobody has time to go in steps; the machine has chosen a group that is small.
-  const std::uint64_t room = is_fenced_
-                                 ? std::numeric_limits<std::uint64_t>::max()
-                                 : std::min<std::uint64_t>(options_.spec.batch_bytes, chunk());
+  std::uint64_t room = std::numeric_limits<std::uint64_t>::max();
+  if (!is_fenced_) room = std::min<std::uint64_t>(options_.spec.batch_bytes, chunk());
+  if (is_gentle()) room = std::min(room, kGentleBytes);
   Step step;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const auto usage =
@@ -224,24 +235,35 @@ Carrier::Answer Carrier::act(const Write& write) {
 }
 
 Carrier::Answer Carrier::act(const Remove& remove) {
-  std::vector<std::string_view> unlink = {"UNLINK"};
-  std::uint64_t bytes = kFrameBytes;
-  for (const std::string& key : remove.keys) {
-    unlink.push_back(key);
-    bytes += key.size() + 10;
+  const std::size_t most = is_gentle() ? kGentleKeys : remove.keys.size();
+  for (std::span<const std::string> left = remove.keys; !left.empty();) {
+    const auto keys = left.first(std::min(most, left.size()));
+    left = left.subspan(keys.size());
+    std::vector<std::string_view> unlink = {"UNLINK"};
+    std::uint64_t bytes = kFrameBytes;
+    for (const std::string& key : keys) {
+      unlink.push_back(key);
+      bytes += key.size() + 10;
+    }
+    if (auto asked = ask(remove.side, bytes); !asked) return std::unexpected(asked.error());
+    link(remove.side).add(unlink);
+    auto replies = exchange(remove.side);
+    if (!replies) return std::unexpected(std::move(replies).error());
+    if (is_error(replies->front()))
+      return std::unexpected(refused(remove.side, "UNLINK", replies->front()));
   }
-  if (auto asked = ask(remove.side, bytes); !asked) return std::unexpected(asked.error());
-  link(remove.side).add(unlink);
-  auto replies = exchange(remove.side);
-  if (!replies) return std::unexpected(std::move(replies).error());
-  if (is_error(replies->front()))
-    return std::unexpected(refused(remove.side, "UNLINK", replies->front()));
   return Removed{};
 }
 
 // Whoever had an answer to a write before this PING was sent: its notice has been sent before the
 // PONG. Both nodes work at it at the same time.
+//
+// A fence follows right after it: the rest that is due after the one before is taken here, when
+// nobody waits, and not between the look at what has changed and the fence.
 Carrier::Answer Carrier::act(const CatchFeeds&) {
+  for (const Side side : {Side::Source, Side::Target}) {
+    if (auto asked = ask(side, 0); !asked) return std::unexpected(asked.error());
+  }
   for (const Side side : {Side::Source, Side::Target}) {
     link(side).add({"PING"});
     if (auto sent = link(side).send(); !sent)
@@ -321,6 +343,10 @@ void Carrier::end_pause() {
   const auto pause =
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - fenced_at_);
   pauses_us_.push_back(static_cast<std::uint32_t>(pause.count()));
+  // The next one is to come after a while. What is beyond the usual was no work of the nodes.
+  for (End* node : {&source_, &target_})
+    node->pacer.note_busy(static_cast<std::uint64_t>(std::min(pause, kUsualPause).count()),
+                          now_us());
 }
 
 // --- afterwards
@@ -367,7 +393,9 @@ Carrier::Answer Carrier::act(const Finish&) { SP_ASSERT(false); }
 Carrier::OrLost<void> Carrier::ask(Side side, std::uint64_t bytes) {
   if (is_fenced_) return {};
   settle(side);
-  while (const std::uint64_t wait_us = end(side).pacer.ask(bytes, now_us())) {
+  Pacer& pacer = end(side).pacer;
+  while (const std::uint64_t wait_us = pacer.ask(bytes, now_us())) {
+    (pacer.is_resting(now_us()) ? rested_us_ : waited_us_) += wait_us;
     const auto until = Clock::now() + std::chrono::microseconds(wait_us);
     while (Clock::now() < until) {
       if (auto watched = watch(until); !watched) return watched;
@@ -378,9 +406,27 @@ Carrier::OrLost<void> Carrier::ask(Side side, std::uint64_t bytes) {
 }
 
 Carrier::OrLost<NodeLink::Replies> Carrier::exchange(Side side) {
+  const std::uint64_t began_us = now_us();
   auto replies = link(side).exchange();
   if (!replies) return std::unexpected(NodeLost{side, std::move(replies).error().message});
+  if (!is_fenced_) note_busy(end(side), now_us() - began_us);  // Else the whole pause counts.
   return *replies;
+}
+
+// What an exchange took beyond a mere round trip was the node's time, or the wait for others that
+// the node serves: then it needs its rest all the more.
+void Carrier::note_busy(End& node, std::uint64_t took_us) {
+  node.round_trip_us = std::min(took_us, node.round_trip_us + 1);
+  node.pacer.note_busy(took_us - node.round_trip_us, now_us());
+}
+
+bool Carrier::is_gentle() const {
+  return !is_fenced_ && (source_.pacer.is_gentle() || target_.pacer.is_gentle());
+}
+
+bool Carrier::take_was_resting() {
+  const std::uint64_t rested_us = std::exchange(rested_us_, 0);
+  return rested_us > std::exchange(waited_us_, 0);
 }
 
 void Carrier::settle(Side side) {

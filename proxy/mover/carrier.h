@@ -1,8 +1,9 @@
 // Carrier: carries a Transfer's actions out against two nodes, one at a time.
 //
-// It keeps to the limits on bytes (Pacer) and to the pause limit of a fence: when that is over it
-// lifts the fence by itself, whatever is under way, and refuses the commit. What was under way is
-// waited for all the same; losing the connection would mean to copy everything again.
+// It keeps to the limits on bytes and on the nodes' time (Pacer) and to the pause limit of a fence:
+// when that is over it lifts the fence by itself, whatever is under way, and refuses the commit.
+// What was under way is waited for all the same; losing the connection would mean to copy
+// everything again.
 //
 // Thread:  the mover's.
 // Owns:    the two links. A fence that is still there when it is destroyed is lifted.
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,6 +59,8 @@ class Carrier {
   [[nodiscard]] std::uint64_t busier_bytes() const {
     return std::max(source_.bytes, target_.bytes);
   }
+  // Whether it was mostly for the nodes' rest that things waited, since this was last asked.
+  [[nodiscard]] bool take_was_resting();
   // How long clients were held back, fence by fence, since this was last asked. Microseconds.
   [[nodiscard]] std::vector<std::uint32_t> take_pauses() { return std::exchange(pauses_us_, {}); }
 
@@ -73,6 +77,9 @@ class Carrier {
 
     NodeLink link;
     Pacer& pacer;
+    // What an exchange of next to nothing takes, which is not the node's time. Follows the shortest
+    // of late.
+    std::uint64_t round_trip_us = std::numeric_limits<std::uint64_t>::max() / 2;
     std::uint64_t asked = 0;  // Of the pacer, since it was last settled.
     std::uint64_t bytes = 0;
   };
@@ -108,12 +115,17 @@ class Carrier {
   [[nodiscard]] OrLost<Step> measure(std::span<const std::string> keys);
   // What one step may move.
   [[nodiscard]] std::uint64_t chunk() const;
+  // Whether steps are to be so small that a node's clients hardly notice. Never under a fence,
+  // where clients wait for its end.
+  [[nodiscard]] bool is_gentle() const;
   [[nodiscard]] PieceRules piece_rules() const;
   [[nodiscard]] Ask asker(Side side);
 
-  // Waits until `bytes` may be exchanged. Under a fence never: it becomes debt.
+  // Waits until `bytes` may be exchanged and the node has had its rest. Under a fence never: it
+  // becomes debt.
   [[nodiscard]] OrLost<void> ask(Side side, std::uint64_t bytes);
   [[nodiscard]] OrLost<NodeLink::Replies> exchange(Side side);
+  void note_busy(End& node, std::uint64_t took_us);
   void settle(Side side);
   // Reads the feeds until `until`, or until something is to be told.
   [[nodiscard]] OrLost<void> watch(Clock::time_point until);
@@ -142,6 +154,9 @@ class Carrier {
   Clock::time_point fenced_at_;
   Clock::time_point fenced_until_;
   std::vector<std::uint32_t> pauses_us_;
+
+  std::uint64_t rested_us_ = 0;  // Waited for the nodes' rest, and for anything else,
+  std::uint64_t waited_us_ = 0;  // since take_was_resting().
 
   Wish wish_ = Wish::Run;
   Clock::time_point wish_at_;

@@ -47,6 +47,7 @@ void Mover::report(Progress progress, Carrier& carrier) {
   progress.wire_bytes = carrier.bytes();
   progress.bytes_per_second = static_cast<std::uint64_t>(
       static_cast<double>(carrier.busier_bytes() - reported_bytes_) / elapsed.count());
+  progress.is_resting = carrier.take_was_resting();
   progress.pauses_us = carrier.take_pauses();
   reported_at_ = now;
   reported_bytes_ = carrier.busier_bytes();

@@ -11,6 +11,8 @@ namespace {
 constexpr std::uint64_t kBurstBytesMin = 64U << 10;
 constexpr std::uint64_t kBurstsPerSecond = 20;  // One in 50 ms.
 constexpr double kMicroseconds = 1e6;           // In a second.
+// However long a node did not answer: that it stood still says little of what a step costs.
+constexpr std::uint64_t kRestUsMax = 1'000'000;
 
 std::uint64_t burst_of(std::uint64_t limit) {
   return std::max(limit / kBurstsPerSecond, kBurstBytesMin);
@@ -18,16 +20,12 @@ std::uint64_t burst_of(std::uint64_t limit) {
 
 }  // namespace
 
-void Pacer::set_limit(std::uint64_t bytes_per_second, std::uint64_t now_us) {
+void Pacer::set_limits(Limits limits, std::uint64_t now_us) {
   const std::lock_guard lock(mutex_);
   accrue(now_us);
-  limit_ = bytes_per_second;
+  limits_ = limits;
   balance_ = std::min(balance_, capacity());
-}
-
-std::uint64_t Pacer::limit() const {
-  const std::lock_guard lock(mutex_);
-  return limit_;
+  rest_until_us_ = std::min(rest_until_us_, now_us + kRestUsMax);
 }
 
 // A step may begin as soon as nothing is owed. Waiting for its whole estimate instead would let
@@ -35,11 +33,12 @@ std::uint64_t Pacer::limit() const {
 std::uint64_t Pacer::ask(std::uint64_t bytes, std::uint64_t now_us) {
   const std::lock_guard lock(mutex_);
   accrue(now_us);
-  if (limit_ == kUnlimited) return 0;
+  if (is_unlimited()) return 0;
   if (balance_ < 0) {
     return static_cast<std::uint64_t>(
-        std::ceil(-balance_ * kMicroseconds / static_cast<double>(limit_)));
+        std::ceil(-balance_ * kMicroseconds / static_cast<double>(limits_.bytes_per_second)));
   }
+  if (now_us < rest_until_us_) return rest_until_us_ - now_us;
   balance_ -= static_cast<double>(bytes);
   return 0;
 }
@@ -47,28 +46,51 @@ std::uint64_t Pacer::ask(std::uint64_t bytes, std::uint64_t now_us) {
 void Pacer::settle(std::int64_t bytes, std::uint64_t now_us) {
   const std::lock_guard lock(mutex_);
   accrue(now_us);
-  if (limit_ != kUnlimited) balance_ = std::min(balance_ - static_cast<double>(bytes), capacity());
+  if (!is_unlimited()) balance_ = std::min(balance_ - static_cast<double>(bytes), capacity());
+}
+
+void Pacer::note_busy(std::uint64_t us, std::uint64_t now_us) {
+  const std::lock_guard lock(mutex_);
+  if (is_unlimited()) return;
+  const std::uint64_t rest_us = us * (kWhole - limits_.node_share) / limits_.node_share;
+  rest_until_us_ = std::max(rest_until_us_, now_us) + rest_us;
+  rest_until_us_ = std::min(rest_until_us_, now_us + kRestUsMax);
+}
+
+bool Pacer::is_resting(std::uint64_t now_us) const {
+  const std::lock_guard lock(mutex_);
+  return !is_unlimited() && balance_ >= 0 && now_us < rest_until_us_;
+}
+
+bool Pacer::is_gentle() const {
+  const std::lock_guard lock(mutex_);
+  return !is_unlimited() && limits_.node_share < kWhole;
 }
 
 std::uint64_t Pacer::chunk() const {
   const std::lock_guard lock(mutex_);
-  return limit_ == kUnlimited ? std::numeric_limits<std::uint64_t>::max() : burst_of(limit_) / 2;
+  return is_unlimited() ? std::numeric_limits<std::uint64_t>::max()
+                        : burst_of(limits_.bytes_per_second) / 2;
 }
 
 std::uint64_t Pacer::burst() const {
   const std::lock_guard lock(mutex_);
-  return burst_of(limit_);
+  return burst_of(limits_.bytes_per_second);
 }
 
 // Half of the burst: the step that begins on a full bucket is the other half.
-double Pacer::capacity() const { return static_cast<double>(burst_of(limit_)) / 2; }
+double Pacer::capacity() const {
+  return static_cast<double>(burst_of(limits_.bytes_per_second)) / 2;
+}
 
 void Pacer::accrue(std::uint64_t now_us) {
   if (now_us <= counted_until_us_) return;
   const auto elapsed = static_cast<double>(now_us - counted_until_us_);
   counted_until_us_ = now_us;
-  if (limit_ == kUnlimited) return;
-  balance_ = std::min(balance_ + elapsed * static_cast<double>(limit_) / kMicroseconds, capacity());
+  if (is_unlimited()) return;
+  balance_ =
+      std::min(balance_ + elapsed * static_cast<double>(limits_.bytes_per_second) / kMicroseconds,
+               capacity());
 }
 
 std::shared_ptr<Pacer> Pacers::of(const std::string& node) {

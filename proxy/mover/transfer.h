@@ -348,6 +348,7 @@ struct Progress {
   // Known to whoever carries the actions out.
   std::uint64_t wire_bytes = 0;               // Between mover and nodes, both ways, both nodes.
   std::uint64_t bytes_per_second = 0;         // Of late, with the node that exchanges more of them.
+  bool is_resting = false;                    // Of late, it was for the nodes' rest that it waited.
   std::vector<std::uint32_t> pauses_us = {};  // Of fences that ended since the last report.
 };
 

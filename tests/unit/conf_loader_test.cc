@@ -492,6 +492,10 @@ TEST_CASE("numbers, sizes, durations and words are checked") {
   contains(mistakes_in(with("timeouts: {connect: 0}\n")), "\"0\" must be more than 0");
   contains(mistakes_in(with("rebalance: {bandwidth: 20MB}\n")), "\"20MB\" is not a rate");
   contains(mistakes_in(with("rebalance: {bandwidth: 0MB/s}\n")), "\"0MB/s\" moves nothing");
+  contains(mistakes_in(with("rebalance: {node_share: 10}\n")),
+           "\"10\" is not a share: write whole percents from 1% to 100%, such as 10%");
+  contains(mistakes_in(with("rebalance: {node_share: 0%}\n")), "\"0%\" is not a share");
+  contains(mistakes_in(with("rebalance: {node_share: 101%}\n")), "\"101%\" is not a share");
   contains(mistakes_in(with("log: {file: \"/a\\0b\"}\n")), "holds a zero byte");
   contains(
       mistakes_in(with("workers: 0\n")),

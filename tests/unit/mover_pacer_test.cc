@@ -64,9 +64,9 @@ TEST_CASE("without a limit nothing waits, and a step may have any size") {
 }
 
 TEST_CASE("a burst is 50 ms of the limit, and never less than 64 KiB") {
-  CHECK(Pacer(20 * kMegabyte).burst() == kMegabyte);
-  CHECK(Pacer(kMegabyte).burst() == 64U << 10);
-  CHECK(Pacer(kMegabyte).chunk() * 2 == 64U << 10);
+  CHECK(Pacer(Pacer::Limits{20 * kMegabyte}).burst() == kMegabyte);
+  CHECK(Pacer(Pacer::Limits{kMegabyte}).burst() == 64U << 10);
+  CHECK(Pacer(Pacer::Limits{kMegabyte}).chunk() * 2 == 64U << 10);
 }
 
 TEST_CASE("over a run the limit is reached and kept, at any rate and size of step") {
@@ -74,7 +74,7 @@ TEST_CASE("over a run the limit is reached and kept, at any rate and size of ste
     for (const std::uint64_t part : {1, 7, 100}) {
       CAPTURE(limit);
       CAPTURE(part);
-      Pacer pacer(limit);
+      Pacer pacer(Pacer::Limits{limit});
       Run run(pacer);
       const std::uint64_t step = pacer.chunk() / part;
       while (run.now_us < 100 * kSecond) run.move(step, step);
@@ -86,7 +86,7 @@ TEST_CASE("over a run the limit is reached and kept, at any rate and size of ste
 
 TEST_CASE("estimates that are wrong are settled with the true length") {
   std::mt19937_64 random(7);
-  Pacer pacer(5 * kMegabyte);
+  Pacer pacer(Pacer::Limits{5 * kMegabyte});
   Run run(pacer);
   while (run.now_us < 30 * kSecond) {
     const std::uint64_t actual = 1 + random() % (pacer.chunk() / 2);
@@ -97,14 +97,14 @@ TEST_CASE("estimates that are wrong are settled with the true length") {
 }
 
 TEST_CASE("oversleeping by a few milliseconds costs no rate") {
-  Pacer pacer(20 * kMegabyte);
+  Pacer pacer(Pacer::Limits{20 * kMegabyte});
   Run run(pacer);
   while (run.now_us < 10 * kSecond) run.move_sleepily(100'000, 4 * kMillisecond);
   check_rate(run.moved, 20 * kMegabyte, run.now_us);
 }
 
 TEST_CASE("what was moved without asking is owed") {
-  Pacer pacer(kMegabyte);
+  Pacer pacer(Pacer::Limits{kMegabyte});
   pacer.settle(500'000, 0);
   CHECK(pacer.ask(1, 0) == 500 * kMillisecond);
   CHECK(pacer.ask(1, 499 * kMillisecond) > 0);
@@ -112,7 +112,7 @@ TEST_CASE("what was moved without asking is owed") {
 }
 
 TEST_CASE("a pause saves up no more than a burst") {
-  Pacer pacer(kMegabyte);
+  Pacer pacer(Pacer::Limits{kMegabyte});
   Run run(pacer, 3600 * kSecond);
   const std::uint64_t begin_us = run.now_us;
   while (run.now_us < begin_us + kSecond) run.move(1000, 1000);
@@ -120,13 +120,13 @@ TEST_CASE("a pause saves up no more than a burst") {
 }
 
 TEST_CASE("a new limit counts at once, and debts stay") {
-  Pacer pacer(kMegabyte);
+  Pacer pacer(Pacer::Limits{kMegabyte});
   pacer.settle(100'000, 0);
-  pacer.set_limit(10 * kMegabyte, 0);
+  pacer.set_limits({10 * kMegabyte}, 0);
   CHECK(pacer.ask(1, 0) == 10 * kMillisecond);
-  pacer.set_limit(Pacer::kUnlimited, 0);
+  pacer.set_limits({Pacer::kUnlimited}, 0);
   CHECK(pacer.ask(kMegabyte, 0) == 0);
-  pacer.set_limit(kMegabyte, kSecond);
+  pacer.set_limits({kMegabyte}, kSecond);
   Run run(pacer, kSecond);
   while (run.now_us < 11 * kSecond) run.move(10'000, 10'000);
   check_rate(run.moved, kMegabyte, 10 * kSecond);
@@ -137,7 +137,7 @@ TEST_CASE("movers that share a node share its limit, the one with large steps to
   const auto one = pacers.of("a");
   CHECK(one == pacers.of("a"));
   CHECK(one != pacers.of("b"));
-  one->set_limit(2 * kMegabyte, 0);
+  one->set_limits({2 * kMegabyte}, 0);
   std::mt19937_64 random(7);
   std::uint64_t small = 0;
   std::uint64_t large = 0;
@@ -149,6 +149,62 @@ TEST_CASE("movers that share a node share its limit, the one with large steps to
   check_rate(small + large, 2 * kMegabyte, 10 * kSecond);
   CHECK(large > kMegabyte);
   CHECK(small > 100'000);
+}
+
+// Steps one after the other, each of which takes so much of the node's time.
+std::uint64_t busy_within(Pacer& pacer, std::uint64_t step_us, std::uint64_t until_us) {
+  std::uint64_t busy_us = 0;
+  for (std::uint64_t now_us = 0; now_us < until_us;) {
+    if (const std::uint64_t wait_us = pacer.ask(0, now_us)) {
+      CHECK(pacer.is_resting(now_us));
+      now_us += wait_us;
+      continue;
+    }
+    now_us += step_us;
+    busy_us += step_us;
+    pacer.note_busy(step_us, now_us);
+  }
+  return busy_us;
+}
+
+TEST_CASE("steps take no more than their share of a node's time, whatever each of them takes") {
+  for (const unsigned percent : {1U, 10U, 50U}) {
+    for (const std::uint64_t step_us : {50ULL, 1000ULL, 5000ULL}) {
+      CAPTURE(percent);
+      CAPTURE(step_us);
+      Pacer pacer(Pacer::Limits{kMegabyte, percent});
+      CHECK(pacer.is_gentle());
+      const double share = static_cast<double>(busy_within(pacer, step_us, 20 * kSecond)) / 20e6;
+      CHECK(share * 100 == doctest::Approx(percent).epsilon(0.03));
+    }
+  }
+}
+
+TEST_CASE("a whole share, or no limit, leaves no rest") {
+  for (const Pacer::Limits limits :
+       {Pacer::Limits{kMegabyte, Pacer::kWhole}, Pacer::Limits{Pacer::kUnlimited, 10}}) {
+    Pacer pacer(limits);
+    CHECK_FALSE(pacer.is_gentle());
+    pacer.note_busy(kSecond, kSecond);
+    CHECK(pacer.ask(1000, kSecond) == 0);
+    CHECK_FALSE(pacer.is_resting(kSecond));
+  }
+}
+
+TEST_CASE("after a node stood still, it rests a second and no longer") {
+  Pacer pacer(Pacer::Limits{kMegabyte, 10});
+  pacer.note_busy(30 * kSecond, 30 * kSecond);
+  CHECK(pacer.ask(0, 30 * kSecond) == kSecond);
+  pacer.set_limits({Pacer::kUnlimited, 10}, 30 * kSecond);
+  CHECK(pacer.ask(0, 30 * kSecond) == 0);
+}
+
+TEST_CASE("what waits for bytes does not wait for rest") {
+  Pacer pacer(Pacer::Limits{kMegabyte, 10});
+  pacer.settle(500'000, 0);
+  pacer.note_busy(kMillisecond, 0);
+  CHECK(pacer.ask(0, 0) == 500 * kMillisecond);
+  CHECK_FALSE(pacer.is_resting(0));
 }
 
 }  // namespace

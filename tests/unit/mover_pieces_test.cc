@@ -136,7 +136,7 @@ TEST_CASE("pieces: lists, sets, hashes and sorted sets, large and small") {
 TEST_CASE("pieces: as many elements as fit into the limit's steps, and a large one alone") {
   Rig rig;
   rig.lua(kSource, "for i = 1, 300 do redis.call('RPUSH', 'l', string.rep('x', 3000)) end");
-  rig.source.set_limit(100'000, 0);
+  rig.source.set_limits({100'000}, 0);
   const PieceRead piece = rig.act<PieceRead>(ReadPiece{"l", {}, false});
   CHECK(piece.bytes > 20'000);
   CHECK(piece.bytes <= 40'000);

@@ -358,7 +358,7 @@ TEST_CASE("slots move with all types, expiry and groups while clients write, and
   CHECK(world.progress().keys_copied > 2500);
   CHECK(world.progress().wire_bytes > 2500 * 100);
   CHECK(world.progress().restarts == 0);
-  CHECK(world.pauses_us().size() >= 8192 / 64);
+  CHECK(world.pauses_us().size() >= 8192 / world.spec.group_slots);
   CHECK(world.collected() == world.spec.slots);
   check_equal(world);
 }
@@ -366,13 +366,13 @@ TEST_CASE("slots move with all types, expiry and groups while clients write, and
 TEST_CASE("a feed that breaks is noticed, and copying begins anew") {
   World world;
   fill(world, 4000, 100);
-  world.commons.pacers.of("a")->set_limit(300'000, 0);
+  world.commons.pacers.of("a")->set_limits({300'000}, 0);
   {
     const WritingThread writer(world);
     world.start();
     REQUIRE(world.wait_for([&] { return world.progress().keys_copied > 500; }));
     world.servers.end_clients(kSource, "slotproxy:test:now");
-    world.commons.pacers.of("a")->set_limit(Pacer::kUnlimited, 0);
+    world.commons.pacers.of("a")->set_limits({Pacer::kUnlimited}, 0);
     CHECK(world.finish()->how == Finish::How::Done);
   }
   CHECK(world.progress().restarts == 1);
@@ -419,7 +419,7 @@ TEST_CASE("a fence that left connections behind ends them at the source") {
 TEST_CASE("while paused no byte moves, and an abort leaves the source as it was") {
   World world;
   fill(world, 4000, 100);
-  world.commons.pacers.of("a")->set_limit(300'000, 0);
+  world.commons.pacers.of("a")->set_limits({300'000}, 0);
   world.start();
   REQUIRE(world.wait_for([&] { return world.progress().keys_copied > 500; }));
   world.wished = Wish::Pause;
@@ -430,7 +430,7 @@ TEST_CASE("while paused no byte moves, and an abort leaves the source as it was"
   REQUIRE(world.wait_for([&] { return ++reports > 3; }));
   CHECK(world.progress().wire_bytes == bytes);
   CHECK(world.progress().keys_copied == keys);
-  world.commons.pacers.of("a")->set_limit(Pacer::kUnlimited, 0);
+  world.commons.pacers.of("a")->set_limits({Pacer::kUnlimited}, 0);
   world.wished = Wish::Abort;
   CHECK(world.finish()->how == Finish::How::Aborted);
   check_equal(world);
@@ -440,7 +440,7 @@ TEST_CASE("while paused no byte moves, and an abort leaves the source as it was"
 TEST_CASE("a stop ends a mover at once, even one that waits for a node that hangs") {
   World world;
   fill(world, 4000, 100);
-  world.commons.pacers.of("b")->set_limit(300'000, 0);
+  world.commons.pacers.of("b")->set_limits({300'000}, 0);
   world.start();
   REQUIRE(world.wait_for([&] { return world.progress().keys_copied > 100; }));
   world.servers.pause(kTarget);
@@ -450,11 +450,31 @@ TEST_CASE("a stop ends a mover at once, even one that waits for a node that hang
   world.servers.go_on(kTarget);
 }
 
+TEST_CASE(
+    "with a share of a node's time steps are small, and it is for its rest that things wait") {
+  World world;
+  world.spec.group_slots = 2048;
+  fill(world, 2000, 100);
+  for (const char* node : {"a", "b"})
+    world.commons.pacers.of(node)->set_limits({100'000'000, 5}, 0);
+  const auto calls_of = [&world](const std::string& command) {
+    const std::string info = world.ask(kSource, {"INFO", "commandstats"});
+    const std::string before = "cmdstat_" + command + ":calls=";
+    const std::size_t at = info.find(before);
+    return at == std::string::npos ? 0 : std::stoull(info.substr(at + before.size()));
+  };
+  world.start(0ms);
+  CHECK(world.wait_for([&] { return world.progress().is_resting; }));
+  CHECK(world.finish()->how == Finish::How::Done);
+  CHECK(calls_of("scan") >= 2000 / 50);
+  check_equal(world);
+}
+
 TEST_CASE("the limit holds on the wire") {
   World world;
   fill(world, 15'000, 1000);
   constexpr std::uint64_t kLimit = 4'000'000;
-  for (const char* node : {"a", "b"}) world.commons.pacers.of(node)->set_limit(kLimit, 0);
+  for (const char* node : {"a", "b"}) world.commons.pacers.of(node)->set_limits({kLimit}, 0);
   const auto bytes_of = [&world](std::size_t server) {
     const std::string info = world.ask(server, {"INFO", "stats"});
     const auto field = [&info](const std::string& name) {
