@@ -178,11 +178,11 @@ class Writers:
             thread.join()
 
 
-@test(seconds=90)
+@test(seconds=240)
 def what_clients_write_and_delete_meanwhile_is_neither_undone_nor_revived(fresh):
     shop = fresh(config=QUICK)
-    names = put_strays(shop, 4000)
-    plan = plans.propose(shop, "--collect-strays", "--limit", "300KB/s")
+    names = put_strays(shop, 1500)
+    plan = plans.propose(shop, "--collect-strays", "--limit", "500KB/s")
     plans.approve(shop, plan)
     plans.wait(shop, plan, "running")
     # From here on the feed is open, or a name is written before: either way it is not a stray's.
@@ -190,7 +190,7 @@ def what_clients_write_and_delete_meanwhile_is_neither_undone_nor_revived(fresh)
         lambda: plans.show(shop, plan["id"])["progress"]["keys_copied"] > 0, 20, "strays are given"
     )
     writers = Writers(shop, names[1::2])
-    ended = plans.wait(shop, plan, *plans.ENDED, seconds=60)
+    ended = plans.wait(shop, plan, *plans.ENDED, seconds=180)
     writers.end()
     same(ended["state"], "done", "the plan: %s" % ended)
     same(writers.wrong, [], "what writers read back")
