@@ -215,11 +215,8 @@ Carrier::Answer Carrier::act(const Write& write) {
       owners.push_back(i);
     }
     if (!value.exists) continue;
-    // 0 would mean: never.
-    const std::int64_t expire_at_ms =
-        value.expire_at_ms < 0 ? 0 : std::max<std::int64_t>(value.expire_at_ms, 1);
-    target_.link.add({"RESTORE", value.name, fmt::format_int(expire_at_ms).c_str(), value.payload,
-                      "REPLACE", "ABSTTL"});
+    target_.link.add({"RESTORE", value.name, fmt::format_int(value.restore_expiry_ms()).c_str(),
+                      value.payload, "REPLACE", "ABSTTL"});
     owners.push_back(i);
   }
   auto replies = exchange(Side::Target);

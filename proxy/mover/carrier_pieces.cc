@@ -12,9 +12,6 @@
 namespace proxy::mover {
 namespace {
 
-// From here on a value goes in pieces, where the limit on bytes does not ask for less.
-constexpr std::uint64_t kLargeBytes = 1'000'000;
-constexpr std::uint64_t kPieceBytes = 256U << 10;
 constexpr std::uint64_t kQuestionBytes = 400;  // A few short commands and their replies.
 
 WriteFate fate_of_reply(std::string_view reply) { return fate_of(error_text(reply)); }
@@ -36,10 +33,7 @@ std::uint64_t Carrier::chunk() const {
 }
 
 PieceRules Carrier::piece_rules() const {
-  return {.name = piece_key_,
-          .bytes = std::min(kPieceBytes, chunk()),
-          .large_bytes = std::min(kLargeBytes, chunk()),
-          .target_has_counters = target_.link.traits().knows_expire_time};
+  return piece_rules_within(chunk(), piece_key_, target_.link.traits().knows_expire_time);
 }
 
 Ask Carrier::asker(Side side) {

@@ -18,6 +18,9 @@ using Answer = std::expected<PieceRead, NodeLost>;
 
 constexpr std::uint64_t kArgumentBytes = 16;  // Around an argument or an element, about.
 constexpr std::uint64_t kQuestionBytes = 200;
+// From here on a value goes in pieces, where the limit on bytes does not ask for less.
+constexpr std::uint64_t kLargeBytes = 1'000'000;
+constexpr std::uint64_t kPieceBytes = 256U << 10;
 
 struct TypeCommands {
   std::string_view type;
@@ -227,6 +230,13 @@ Answer open(const ReadPiece& read, const PieceRules& rules, const Ask& source) {
 }
 
 }  // namespace
+
+PieceRules piece_rules_within(std::uint64_t chunk, std::string name, bool target_has_counters) {
+  return {.name = std::move(name),
+          .bytes = std::min(kPieceBytes, chunk),
+          .large_bytes = std::min(kLargeBytes, chunk),
+          .target_has_counters = target_has_counters};
+}
 
 std::expected<PieceWritten, NodeLost> write_piece(const WritePiece& write, const PieceRules& rules,
                                                   const Ask& target) {

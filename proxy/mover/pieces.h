@@ -37,6 +37,10 @@ struct PieceRules {
                                                             const PieceRules& rules,
                                                             const Ask& source);
 
+// `chunk`: what one step may move.
+[[nodiscard]] PieceRules piece_rules_within(std::uint64_t chunk, std::string name,
+                                            bool target_has_counters);
+
 // A value whose elements come all at once (SCAN of a compact one) is written in several steps.
 [[nodiscard]] std::expected<PieceWritten, NodeLost> write_piece(const WritePiece& write,
                                                                 const PieceRules& rules,

@@ -32,6 +32,11 @@ std::optional<std::int64_t> time_of(std::string_view reply) {
   return static_cast<std::int64_t>(number_of(*seconds) * 1000 + number_of(*microseconds) / 1000);
 }
 
+bool is_executed(std::string_view exec) {
+  const auto header = resp::ReplyCursor(exec).read_header();
+  return header && header->type == '*' && header->count >= 0;
+}
+
 WriteFate fate_of(std::string_view error_text) {
   const std::string_view word = error_text.substr(0, error_text.find(' '));
   if (word == "OOM") return WriteFate::OutOfMemory;

@@ -15,6 +15,9 @@ namespace proxy::mover {
 // Milliseconds since 1970, out of TIME's reply.
 [[nodiscard]] std::optional<std::int64_t> time_of(std::string_view reply);
 
+// Whether EXEC's reply says that the transaction ran: null when a watched key was touched.
+[[nodiscard]] bool is_executed(std::string_view exec);
+
 // What an error reply to a write means.
 [[nodiscard]] WriteFate fate_of(std::string_view error_text);
 // A node answers a command with what nobody can go on with.

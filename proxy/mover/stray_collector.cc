@@ -291,8 +291,7 @@ Status StrayCollector::remove(const Names& names) {
       return fail(Errc::Unavailable,
                   fmt::format("{} says: {}", spec_.source, error_text(executed)));
     }
-    const auto header = resp::ReplyCursor(executed).read_header();
-    if (header && header->type == '*' && header->count >= 0) {
+    if (is_executed(executed)) {
       settled.insert(settled.end(), watched->untouched.begin(), watched->untouched.end());
       progress_.keys_collected += watched->untouched.size();
     } else if (watched->untouched.size() > 1) {

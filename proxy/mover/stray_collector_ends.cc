@@ -23,8 +23,6 @@ using slots::Result;
 using slots::Status;
 
 constexpr std::chrono::milliseconds kStep{20};
-constexpr std::uint64_t kLargeBytes = 1'000'000;  // From here on a value goes in pieces.
-constexpr std::uint64_t kPieceBytes = 256U << 10;
 constexpr std::size_t kNamesLogged = 20;
 
 }  // namespace
@@ -135,10 +133,7 @@ Result<bool> StrayCollector::may_go_on() {
 
 PieceRules StrayCollector::piece_rules() const {
   const std::uint64_t chunk = std::min(source_.pacer.chunk(), target_.pacer.chunk());
-  return {.name = piece_key_,
-          .bytes = std::min(kPieceBytes, chunk),
-          .large_bytes = std::min(kLargeBytes, chunk),
-          .target_has_counters = target_.link.traits().knows_expire_time};
+  return piece_rules_within(chunk, piece_key_, target_.link.traits().knows_expire_time);
 }
 
 // Of a clock that never goes back.

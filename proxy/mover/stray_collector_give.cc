@@ -40,11 +40,6 @@ constexpr std::string_view kPublish =
 
 Status lost(const NodeLost& node) { return fail(Errc::Unavailable, node.reason); }
 
-bool is_executed(std::string_view exec) {
-  const auto header = resp::ReplyCursor(exec).read_header();
-  return header && header->type == '*' && header->count >= 0;
-}
-
 }  // namespace
 
 void StrayCollector::note_given(const std::string& name, std::uint64_t bytes) {
@@ -92,11 +87,8 @@ Status StrayCollector::restore(const std::vector<KeyValue>& values, unsigned tri
   if (values.empty()) return {};
   target_.link.add({"MULTI"});
   for (const KeyValue& value : values) {
-    // 0 would mean: never.
-    const std::int64_t expire_at_ms =
-        value.expire_at_ms < 0 ? 0 : std::max<std::int64_t>(value.expire_at_ms, 1);
     target_.link.add({"EVAL", kRestore, "2", value.name, resp::kNotedKey,
-                      fmt::format_int(expire_at_ms).c_str(), value.payload,
+                      fmt::format_int(value.restore_expiry_ms()).c_str(), value.payload,
                       resp::noted_name(spec_.source, value.name)});
   }
   target_.link.add({"EXEC"});

@@ -33,6 +33,10 @@ bool KeyValue::is_stream() const {
   return !payload.empty() && (payload[0] == 15 || payload[0] == 19 || payload[0] == 21);
 }
 
+std::int64_t KeyValue::restore_expiry_ms() const {
+  return expire_at_ms < 0 ? 0 : std::max<std::int64_t>(expire_at_ms, 1);
+}
+
 std::string piece_key(std::uint64_t plan, std::string_view source) {
   return fmt::format("{}{}:{}", kPiecePrefix, plan, source);
 }

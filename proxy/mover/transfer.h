@@ -58,6 +58,8 @@ struct KeyValue {
 
   // The first byte of a payload is the RDB type; streams change without notices (consumer groups).
   [[nodiscard]] bool is_stream() const;
+  // What RESTORE ... ABSTTL calls this expiry: there 0 means never.
+  [[nodiscard]] std::int64_t restore_expiry_ms() const;
 };
 
 // --- actions
