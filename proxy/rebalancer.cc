@@ -13,6 +13,7 @@
 
 #include "conf/units.h"
 #include "proxy/control/plan_reports.h"
+#include "slots/leveling.h"
 #include "slots/spread.h"
 
 namespace proxy {
@@ -242,7 +243,8 @@ void Rebalancer::set_limits(const control::PlanRecord& record) {
   const std::uint64_t limit = throttle_.limit();
   const unsigned share =
       record.limit == 0 ? mover::Pacer::kWhole : cluster_.config()->rebalance.node_share;
-  const std::set<std::string> busy = nodes_with_clients();
+  std::set<std::string> busy;  // Whoever it is, a whole share is a whole one.
+  if (share < mover::Pacer::kWhole) busy = nodes_with_clients();
   for (const std::string& node : nodes_of(record.plan.content)) {
     commons_.pacers.of(node)->set_limits(
         {limit, busy.contains(node) ? share : mover::Pacer::kWhole}, steady_us());
@@ -252,12 +254,9 @@ void Rebalancer::set_limits(const control::PlanRecord& record) {
 std::set<std::string> Rebalancer::nodes_with_clients() {
   constexpr double kAnyOperations = 1;  // A second.
   const slots::SlotMap& map = state().map;
-  const slots::SlotRates rates = host_.heat().rates();
-  std::vector<double> operations(map.nodes().size());
-  for (std::size_t slot = 0; slot < slots::kSlotCount; ++slot) {
-    const auto id = static_cast<slots::SlotId>(slot);
-    operations[map.owner(id)] += rates.of(id, slots::SlotRates::Over::TenSeconds).operations;
-  }
+  const std::vector<double> operations = slots::sums_by_node(
+      map.owners(), host_.heat().rates().operations(slots::SlotRates::Over::TenSeconds),
+      map.nodes().size());
   std::set<std::string> busy;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     if (operations[i] >= kAnyOperations) busy.insert(map.nodes()[i].name);
@@ -314,16 +313,12 @@ void Rebalancer::watch_spread() {
 std::optional<double> Rebalancer::spread_by(slots::Measure measure) {
   constexpr std::array<double, 4> kLeastSums{1, 10'000, 10'000'000, 100};  // By Measure.
   const slots::SlotMap& map = state().map;
-  std::vector<double> loads(map.nodes().size(), 0);
   std::vector<double> weights;
   for (const slots::Node& node : map.nodes()) weights.push_back(node.weight);
-  const slots::SlotLoads operations =
-      measure == slots::Measure::Operations ? this->operations() : slots::SlotLoads{};
-  for (std::size_t slot = 0; slot < slots::kSlotCount; ++slot) {
-    const auto id = static_cast<slots::SlotId>(slot);
-    if (measure == slots::Measure::Slots) ++loads[map.owner(id)];
-    if (measure == slots::Measure::Operations) loads[map.owner(id)] += operations[slot];
-  }
+  slots::SlotLoads by_slot{};
+  if (measure == slots::Measure::Slots) by_slot.fill(1);
+  if (measure == slots::Measure::Operations) by_slot = operations();
+  std::vector<double> loads = slots::sums_by_node(map.owners(), by_slot, map.nodes().size());
   for (std::size_t i = 0; i < loads.size(); ++i) {
     const control::NodeStatus status = host_.status(map.nodes()[i].name);
     if (status.state != NodeState::Up) return std::nullopt;

@@ -211,6 +211,13 @@ class LoadLeveler {
 
 }  // namespace
 
+std::vector<double> sums_by_node(const SlotMap::Owners& owners, const SlotLoads& loads,
+                                 std::size_t nodes) {
+  std::vector<double> sums(nodes, 0);
+  for (std::size_t slot = 0; slot < kSlotCount; ++slot) sums[owners[slot]] += loads[slot];
+  return sums;
+}
+
 void level_counts(Leveling& leveling, const std::vector<bool>& exact) {
   const Counts owned = count_slots(leveling.owners, leveling.weights.size());
   const Counts wanted = wanted_counts(leveling, exact, fitting_shares(leveling, owned));

@@ -13,6 +13,10 @@ namespace slots {
 
 using SlotLoads = std::array<double, kSlotCount>;  // What each slot weighs, 0 or more.
 
+// What the slots of each node weigh together.
+[[nodiscard]] std::vector<double> sums_by_node(const SlotMap::Owners& owners,
+                                               const SlotLoads& loads, std::size_t nodes);
+
 // Owners on their way from the map of now to what is wanted.
 struct Leveling {
   SlotMap::Owners owners;

@@ -188,13 +188,6 @@ class GoalReader {
   Wanted wanted_;
 };
 
-std::vector<double> sums_by_node(const SlotMap::Owners& owners, const SlotLoads& loads,
-                                 std::size_t nodes) {
-  std::vector<double> sums(nodes, 0);
-  for (std::size_t slot = 0; slot < kSlotCount; ++slot) sums[owners[slot]] += loads[slot];
-  return sums;
-}
-
 double spread(const SlotMap::Owners& owners, const SlotLoads& loads,
               const std::vector<double>& weights) {
   return spread_of(sums_by_node(owners, loads, weights.size()), weights);

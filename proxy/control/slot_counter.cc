@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proxy/resp/reserved_key.h"
+#include "slots/key_hash.h"
 #include "slots/key_slot.h"
 
 namespace proxy::control {
@@ -14,13 +15,9 @@ namespace {
 constexpr double kMeasuredKeys = 20'000;
 constexpr const char* kKeysPerScan = "100";  // Some tens of microseconds of the node's time.
 
-// FNV-1a: which keys are measured must be the same tomorrow.
-std::uint64_t hash_of(std::string_view key) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char byte : key) {
-    hash ^= static_cast<unsigned char>(byte);
-    hash *= 0x100000001b3;
-  }
+// Which keys are measured must be the same tomorrow. Folded, for its low bits alone decide.
+std::uint64_t folded_hash(std::string_view key) {
+  const std::uint64_t hash = slots::key_hash(key);
   return hash ^ hash >> 32;
 }
 
@@ -66,7 +63,7 @@ void SlotCounter::on_keys(const Reply& reply) {
   for (const Reply& key : reply.elements[1].elements) {
     if (resp::is_reserved_key(key.text)) continue;
     const slots::SlotId slot = slots::slot_of_key(key.text);
-    if (!tally_->add_key(slot) || !may_measure_ || hash_of(key.text) % measured_every_ != 0)
+    if (!tally_->add_key(slot) || !may_measure_ || folded_hash(key.text) % measured_every_ != 0)
       continue;
     ask_size(key.text, slot);
   }
