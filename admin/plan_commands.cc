@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include "admin/plan_api.h"
 #include "admin/plan_render.h"
 #include "admin/plan_watch.h"
+#include "slots/measure.h"
 
 namespace admin {
 
@@ -105,9 +105,9 @@ void pass_measure(const Command& command, const char* name, const char* fallback
       ->add_option_function<std::string>(
           name,
           [arguments, name, fallback](const std::string& value) {
-            constexpr std::array<std::string_view, 4> kMeasures{"slots", "keys", "bytes", "ops"};
             const bool is_left_out = value.empty() || value == "true";
-            if (!is_left_out && std::ranges::find(kMeasures, value) == kMeasures.end()) {
+            if (!is_left_out &&
+                std::ranges::find(slots::kMeasureNames, value) == slots::kMeasureNames.end()) {
               throw CLI::ValidationError(name, "should be slots, keys, bytes or ops");
             }
             arguments->goals.insert(arguments->goals.end(), {name, is_left_out ? fallback : value});

@@ -37,7 +37,6 @@ bool is_name_character(char c) {
 }
 
 constexpr std::array<std::string_view, 4> kLogLevels{"debug", "info", "warn", "error"};
-constexpr std::array<std::string_view, 4> kMeasures{"slots", "keys", "bytes", "ops"};
 constexpr std::string_view kOff = "off";
 constexpr double kFactorMax = 1000;
 
@@ -77,13 +76,13 @@ std::string Spread::print(double spread) {
 }
 
 Result<slots::Measure> MeasureName::parse(std::string_view text) {
-  const auto found = std::ranges::find(kMeasures, text);
-  if (found == kMeasures.end()) return not_one_of(text, kMeasures);
-  return static_cast<slots::Measure>(found - kMeasures.begin());
+  const auto found = std::ranges::find(slots::kMeasureNames, text);
+  if (found == slots::kMeasureNames.end()) return not_one_of(text, slots::kMeasureNames);
+  return static_cast<slots::Measure>(found - slots::kMeasureNames.begin());
 }
 
 std::string MeasureName::print(slots::Measure measure) {
-  return std::string(kMeasures.at(static_cast<std::size_t>(measure)));
+  return std::string(slots::kMeasureNames.at(static_cast<std::size_t>(measure)));
 }
 
 Result<std::string> Name::parse(std::string_view text) {

@@ -56,11 +56,10 @@ class Words {
 };
 
 Result<slots::Measure> parse_measure(const std::string& text) {
-  constexpr std::array<std::string_view, 4> kNames{"slots", "keys", "bytes", "ops"};
-  const auto found = std::ranges::find(kNames, text);
-  if (found == kNames.end())
+  const auto found = std::ranges::find(slots::kMeasureNames, text);
+  if (found == slots::kMeasureNames.end())
     return wrong(fmt::format("{} is not one of slots, keys, bytes, ops", conf::in_quotes(text)));
-  return static_cast<slots::Measure>(found - kNames.begin());
+  return static_cast<slots::Measure>(found - slots::kMeasureNames.begin());
 }
 
 // "LEFT<mark>RIGHT", parted at the last mark.
