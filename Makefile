@@ -2,7 +2,7 @@
 # make run      tries it: three redis-servers with slotproxy in front of them (NODES=5 PORT=7000 for others)
 # make test     unit tests, simulation, end-to-end tests; make check: lint, then tests
 # make help     lists everything
-.PHONY: all configure run test unit sim e2e chaos demo bench-move check lint fmt fuzz asan tsan bench nightly clean help
+.PHONY: all configure run test unit sim e2e chaos demo bench-move redis-suite check lint fmt fuzz asan tsan bench nightly clean help
 .DELETE_ON_ERROR:
 
 BUILD ?= build
@@ -105,6 +105,13 @@ bench-move:
 	@$(MAKE) --no-print-directory all
 	$(PYTHON) tests/bench/move.py --binary $(BUILD)/slotproxy
 
+# Redis's own tests, from a checkout of its tag 7.0.15 that the caller has.
+redis-suite:
+	@test -n "$(SUITE)" || { echo "make redis-suite: say where a checkout of Redis 7.0.15 is, SUITE=dir" >&2; exit 2; }
+	@$(DEPS) build suite
+	@$(MAKE) --no-print-directory all
+	$(PYTHON) tests/redis_suite/run $(SUITE) --binary $(BUILD)/slotproxy $(SUITE_ARGS)
+
 nightly:
 	@$(MAKE) --no-print-directory lint LINT_ALL=1
 	@$(MAKE) --no-print-directory unit
@@ -131,6 +138,7 @@ help:
 	@echo "make fuzz      every fuzz target for FUZZ_SECONDS=60"
 	@echo "make bench     speed, instructions and memory beside a plain node, nutcracker and haproxy"
 	@echo "make bench-move  speed of a move, and what clients notice, beside redis-cli --cluster reshard"
+	@echo "make redis-suite SUITE=dir  Redis's own tests, from a checkout of its tag 7.0.15; SUITE_ARGS='--nodes 1 --moving'"
 	@echo "make demo      a fourth node joins three under load, in two minutes"
 	@echo "make nightly   everything, in full"
 

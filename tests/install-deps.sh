@@ -6,6 +6,7 @@
 #     test       what the unit and end-to-end tests drive
 #     sanitize   clang 19, its runtime (sanitizers, libFuzzer)
 #     lint       clang-format and clang-tidy 19
+#     suite      what Redis's own tests run with
 #     bench      the peers that the benchmark measures beside slotproxy, and valgrind
 set -eu
 
@@ -21,8 +22,9 @@ for group in "$@"; do
       commands="$commands node:nodejs npm:npm" ;;
     sanitize) packages="$packages clang-19 libclang-rt-19-dev" ;;
     lint) packages="$packages python3 clang-format-19 clang-tidy-19" ;;
+    suite) packages="$packages python3 redis-server redis-tools tcl" ;;
     bench) packages="$packages python3 redis-server redis-tools nutcracker haproxy valgrind" ;;
-    *) echo "install-deps.sh: no group \"$group\" (build test sanitize lint bench)" >&2; exit 2 ;;
+    *) echo "install-deps.sh: no group \"$group\" (build test sanitize lint suite bench)" >&2; exit 2 ;;
   esac
 done
 

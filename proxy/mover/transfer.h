@@ -311,7 +311,9 @@ struct TransferSpec {
   slots::SlotSet slots;            // To move: the source's now.
   std::vector<KeptSlots> kept;     // Committed by earlier processes, not yet collected.
   std::uint32_t pause_ms = 50;     // A fence's last copy should take no longer.
-  std::uint32_t group_slots = 64;  // Slots of one fence.
+  // Of one fence, at most. Each pause costs a sync of the journal and a new table at all workers,
+  // whatever its slots hold, so fewer and larger groups make fewer and, by that, shorter pauses.
+  std::uint32_t group_slots = 256;
   std::uint32_t batch_keys = 100;
   std::uint32_t batch_bytes = 256U << 10;
   std::uint64_t dirty_bytes = 64ULL << 20;  // Names of changed keys take no more memory.

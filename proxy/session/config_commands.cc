@@ -147,8 +147,14 @@ bool would_cut_off(std::string_view name) {
                                          "protected-mode", "slaveof",   "tls-port"};
   return std::ranges::any_of(kNames, [&](auto each) { return resp::is_word(name, each); });
 }
+// The proxy's way into the nodes, and theirs to each other, is none of a client's business.
+bool is_secret(std::string_view name) {
+  constexpr std::string_view kNames[] = {"masterauth", "primaryauth", "requirepass",
+                                         "tls-client-key-file-pass", "tls-key-file-pass"};
+  return std::ranges::any_of(kNames, [&](auto each) { return resp::is_word(name, each); });
+}
 
-// What the first node says that can be asked, but for what the proxy says itself.
+// What the first node says that can be asked, but for what the proxy says itself and for secrets.
 class NodeSettingsGather final : public AllNodesGather {
  public:
   NodeSettingsGather(ClientSession& session, const Request& request) : AllNodesGather(session) {
@@ -178,6 +184,7 @@ class NodeSettingsGather final : public AllNodesGather {
       Setting setting;
       setting.name = cursor.read_bulk().value_or("");
       setting.value = cursor.read_bulk().value_or("");
+      if (is_secret(setting.name)) continue;
       auto own = std::ranges::find(own_, setting.name, &Setting::name);
       settings.push_back(own == own_.end() ? std::move(setting) : *own);
     }

@@ -28,6 +28,7 @@ LOADS = (("100 B", 1_000_000, 100), ("10 KB", 20_000, 10_000))
 HASH_FIELDS = 1_000_000
 HASH = "large:0"  # On the first node.
 MOVED = 4096
+WATCH_SECONDS = 0.5  # As often as slotctl asks: a hundred questions a second would be a load of their own.
 REDIS_CLI = os.environ.get("REDIS_CLI", "redis-cli")
 
 
@@ -98,7 +99,7 @@ class SlotProxy:
         """Seconds from the approval to the end, collection included."""
         began = time.monotonic()
         plans.approve(self.shop, plan)
-        report = plans.wait(self.shop, plan, *plans.ENDED, seconds=300)
+        report = plans.wait(self.shop, plan, *plans.ENDED, seconds=300, every=WATCH_SECONDS)
         if report["state"] != "done":
             raise Failure("the plan has ended as %s: %s" % (report["state"], report["reason"]))
         return time.monotonic() - began

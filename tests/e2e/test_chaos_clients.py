@@ -3,7 +3,7 @@ import threading
 import time
 
 from harness import chaos, faults, plans, processes, resp
-from harness.chaos import PATIENT, SOURCE, TARGET, Move
+from harness.chaos import GROUP, PATIENT, SOURCE, TARGET, Move
 from harness.check import check, same
 from harness.load import Latency, best_of
 from harness.resp import slot_of
@@ -215,7 +215,7 @@ def a_flush_while_slots_are_copied_paused_or_kept_leaves_nothing_that_comes_back
 def a_flood_of_pipelined_commands_to_slots_that_move_is_answered_in_order_and_without_an_error(fresh):
     shop = fresh(config=PATIENT)
     with Move(shop, cold=20000) as move:
-        name = next(n for n in ("flood{%d}" % i for i in range(999)) if slot_of(n) < 64)
+        name = next(n for n in ("flood{%d}" % i for i in range(999)) if slot_of(n) < GROUP)
         flood = threading.Thread(
             target=lambda: results.append(
                 processes.run(
@@ -241,8 +241,8 @@ def a_write_whose_client_leaves_in_the_pause_never_comes_behind_a_later_one(fres
     shop = fresh(config=PATIENT, taps=(TARGET,))
     with Move(shop, cold=1000) as move:
         for nth in (2, 4, 6, 8):
-            first = (nth - 1) * 64
-            names = [n for n in ("left:%d" % i for i in range(20000)) if first <= slot_of(n) < first + 64]
+            first = (nth - 1) * GROUP
+            names = [n for n in ("left:%d" % i for i in range(20000)) if first <= slot_of(n) < first + GROUP]
             later = []
 
             def act(names=names[:20], later=later):
@@ -300,7 +300,7 @@ def a_pipeline_over_slots_that_move_and_others_is_answered_in_order(fresh):
 def a_read_that_is_held_in_a_pause_is_answered_by_the_new_owner_on_both_kinds_of_ports(fresh):
     shop = fresh(config=PATIENT, taps=(TARGET,))
     with Move(shop, cold=1000) as move:
-        names = [n for n in move.values if slot_of(n) < 64][:5]
+        names = [n for n in move.values if slot_of(n) < GROUP][:5]
         answers = []
 
         def ask():

@@ -4,7 +4,7 @@ import threading
 import time
 
 from harness import chaos, faults, plans, processes
-from harness.chaos import PATIENT, QUICK, SOURCE, TARGET, Move
+from harness.chaos import GROUP, PATIENT, QUICK, SOURCE, TARGET, Move
 from harness.check import check, eventually, has, same
 from harness.load import Latency, best_of
 from harness.resp import slot_of
@@ -68,7 +68,7 @@ def a_target_stopped_in_a_pause_costs_clients_the_pause_limit_and_no_key(fresh):
         done = shop.relays[TARGET].at(command("SET", 2, MARKER), shop.node(TARGET).stop)
         move.begin()
         chaos.acted(done, "the second marker")
-        key = next(k.name for k in move.crowd.keys if 64 <= slot_of(k.name) < 128 and k.kind == "list")
+        key = next(k.name for k in move.crowd.keys if GROUP <= slot_of(k.name) < 2 * GROUP and k.kind == "list")
         with shop.client() as wire:
             began = time.monotonic()
             check(not wire.raw("LLEN", key).startswith(b"-"), "the source serves on")
@@ -260,7 +260,7 @@ def a_target_that_refuses_writes_just_before_a_commit_is_not_committed_to(fresh)
             move.begin()
             chaos.acted(done, "the marker")
             threading.Event().wait(0.3)
-            same(move.show()["progress"]["slots_committed"], (nth - 1) * 64, "slots committed")
+            same(move.show()["progress"]["slots_committed"], (nth - 1) * GROUP, "slots committed")
             target.ask("CONFIG", "SET", "min-replicas-to-write", 0)
             move.ended(errors=True)
 

@@ -3,7 +3,7 @@ import threading
 import time
 
 from harness import chaos, faults, plans
-from harness.chaos import PATIENT, SOURCE, TARGET, Move
+from harness.chaos import GROUP, PATIENT, SOURCE, TARGET, Move
 from harness.check import check, eventually, has, same
 from harness.resp import slot_of
 from harness.tests import test
@@ -172,7 +172,7 @@ def a_key_that_never_rests_holds_up_its_own_slot_only_and_the_limit_holds(fresh)
 @test(slow=True, seconds=120)
 def a_slot_that_holds_a_whole_data_set_moves_within_the_pause_and_in_bounded_memory(fresh):
     shop = fresh(config=PATIENT)
-    tag = next(n for n in ("tag%d" % i for i in range(9999)) if slot_of(n) == 777 or slot_of(n) < 64)
+    tag = next(n for n in ("tag%d" % i for i in range(9999)) if slot_of(n) == 777 or slot_of(n) < GROUP)
     with Move(shop, cold=500) as move:
         with shop.client("filler") as wire:
             for start in range(0, 200000, 2000):

@@ -477,6 +477,12 @@ def with_allow_config_settings_go_to_all_nodes_and_are_theirs(fresh):
     same(client.ask("CONFIG", "GET", "maxmemory"), [b"maxmemory", b"104857600"])
     same(client.ask("CONFIG", "GET", "port"), [b"port", b"%d" % shop.forward[1]])
     check(len(as_map(client.hello3().ask("CONFIG", "GET", "*"))) > 100, "all settings of a node")
+    for place in range(3):
+        shop.node(place).ask("CONFIG", "SET", "masterauth", "of the nodes alone")
+    for wire in (client, shop.client(), shop.at(1)):
+        for pattern in ("masterauth", "MASTERAUTH", "*auth", "requirepass", "tls-key-file-pass"):
+            check(b"alone" not in wire.raw("CONFIG", "GET", pattern) and not wire.ask("CONFIG", "GET", pattern), "no secret for %s" % pattern)
+        check(b"of the nodes alone" not in wire.raw("CONFIG", "GET", "*"), "no secret among all settings")
     error(client.raw("CONFIG", "SET", "nosuchname", "1"), "ERR Unknown option")
     error(client.raw("CONFIG", "SET", "maxmemory", "many"), "ERR CONFIG SET failed")
     error(client.raw("CONFIG", "SET", "requirepass", "x"), "ERR", "cut the proxy off")

@@ -5,6 +5,7 @@ from .checking import CheckingCrowd
 from .wire import Wire
 
 MOVED = "0-2047"  # From inv-bcn, which has more slots, to inv-vlc.
+GROUP = 256  # Slots of a fence: what of them is quiet enough, in order.
 SOURCE, TARGET = 0, 1
 # A busy machine needs longer pauses than the usual ones; how long they are is measured elsewhere.
 QUICK = {

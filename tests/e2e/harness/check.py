@@ -92,7 +92,7 @@ def error(raw, word="", *parts, what="the reply"):
             )
 
 
-def eventually(claim, seconds, words):
+def eventually(claim, seconds, words, every=0.01):
     """Asks until `claim()` is true and returns what it said; fails in words once the time is
     over."""
     deadline = time.monotonic() + seconds
@@ -102,4 +102,4 @@ def eventually(claim, seconds, words):
             return last
         if time.monotonic() > deadline:
             raise Failure("%s: not within %g s" % (words() if callable(words) else words, seconds))
-        time.sleep(0.01)
+        time.sleep(every)

@@ -39,13 +39,14 @@ def approve(shop, plan, *words):
     return ask(shop, "PLAN", "APPROVE", plan["id"], "--digest", plan["digest"], *words)
 
 
-def wait(shop, plan, *states, seconds=25):
+def wait(shop, plan, *states, seconds=25, every=0.01):
     """Until the plan (a report or its number) is in one of these states; its report then."""
     number = plan["id"] if isinstance(plan, dict) else plan
     eventually(
         lambda: show(shop, number)["state"] in states,
         seconds,
         lambda: "plan %d becomes %s: %s" % (number, " or ".join(states), show(shop, number)),
+        every,
     )
     return show(shop, number)
 
