@@ -17,7 +17,7 @@ void FenceKeeper::begin_next() {
   if (current_ || queue_.empty() || is_frozen_) return;
   current_ = std::move(queue_.front());
   queue_.pop_front();
-  grant_ = {};
+  grant_ = {.begun = port_.now()};
   for (unsigned worker = 0; worker < workers_; ++worker) waiting_for_.insert(worker);
   port_.set_deadline(current_->limit);
   auto fence = std::make_shared<Fence>();

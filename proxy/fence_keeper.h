@@ -8,6 +8,7 @@
 //          was lost that can't be ended at the server; the fence is lifted then.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -34,6 +35,7 @@ class FencePort {
   // FenceKeeper::on_deadline() is due so long from now, and at no time that was set before;
   // nothing: not at all.
   virtual void set_deadline(std::optional<conf::Milliseconds> from_now) = 0;
+  [[nodiscard]] virtual std::chrono::steady_clock::time_point now() const = 0;
 };
 
 class FenceKeeper {

@@ -100,6 +100,9 @@ class Rebalancer final : private control::PlanPort, private FencePort {
   std::optional<admin::PlanProgress> progress(slots::PlanId plan) override;
   void publish(std::shared_ptr<const Fence> fence) override;
   void set_deadline(std::optional<conf::Milliseconds> from_now) override;
+  std::chrono::steady_clock::time_point now() const override {
+    return std::chrono::steady_clock::now();
+  }
   void count_slots(conf::Milliseconds patience, CountDone done) override {
     host_.count_slots(patience, std::move(done));
   }

@@ -277,17 +277,18 @@ Carrier::Answer Carrier::act(const CatchFeeds&) {
 Carrier::Answer Carrier::act(const Fence& fence) {
   const conf::Milliseconds limit{fence.limit_ms};
   fenced_at_ = Clock::now();
-  fenced_until_ = fenced_at_ + limit;
   const auto grant = host_.fence(fence.slots, options_.spec.source, limit);
   if (!grant) {
     end_pause();
     return NotFenced{grant.error().message};
   }
+  fenced_at_ = std::max(fenced_at_, grant->begun);
+  fenced_until_ = fenced_at_ + limit;
   is_fenced_ = true;
   for (const Side side : {Side::Source, Side::Target}) {
     link(side).set_alarm(fenced_until_, [this] { lift(); });
   }
-  if (grant->lost_client_ids.empty()) return Fenced{};
+  if (grant->lost_client_ids.empty()) return Fenced{held_ms()};
   for (const std::uint64_t id : grant->lost_client_ids) {
     source_.link.add({"CLIENT", "KILL", "ID", fmt::format("{}", id)});
   }
@@ -296,7 +297,7 @@ Carrier::Answer Carrier::act(const Fence& fence) {
   for (const std::string_view reply : *replies) {
     if (is_error(reply)) return std::unexpected(refused(Side::Source, "CLIENT KILL", reply));
   }
-  return Fenced{};
+  return Fenced{held_ms()};
 }
 
 Carrier::Answer Carrier::act(const LiftFence&) {
@@ -332,6 +333,11 @@ void Carrier::lift() {
   if (!std::exchange(is_fenced_, false)) return;
   host_.lift_fence();
   end_pause();
+}
+
+std::uint64_t Carrier::held_ms() const {
+  const auto held = std::chrono::ceil<std::chrono::milliseconds>(Clock::now() - fenced_at_);
+  return static_cast<std::uint64_t>(held.count());
 }
 
 void Carrier::end_pause() {

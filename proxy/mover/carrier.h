@@ -132,6 +132,7 @@ class Carrier {
   [[nodiscard]] Wish wish();
   void lift();
   void end_pause();
+  [[nodiscard]] std::uint64_t held_ms() const;  // Clients, by the fence of now.
 
   [[nodiscard]] Event event_of(Outcome outcome);
   [[nodiscard]] End& end(Side side) { return side == Side::Source ? source_ : target_; }

@@ -5,6 +5,7 @@
 //          the control thread and wait for its answer.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,10 +27,12 @@ struct NodeAccess {
 };
 
 struct FenceGrant {
+  // Since when commands are held back. Before that the fences of others may have had to end.
+  std::chrono::steady_clock::time_point begun = {};
   // Connections to the source that were lost with unanswered requests on them: what they carried
   // may still run. The mover ends each at the server (CLIENT KILL ID) and reads the answer before
   // it believes the fence.
-  std::vector<std::uint64_t> lost_client_ids;
+  std::vector<std::uint64_t> lost_client_ids = {};
 };
 
 class MoveHost {

@@ -244,7 +244,9 @@ struct GroupsRenewed {
   std::int64_t read_at_ms = -1;
 };
 struct Caught {};
-struct Fenced {};
+struct Fenced {
+  std::uint64_t held_ms = 0;  // So long clients have been held back by now.
+};
 struct NotFenced {
   std::string reason;
 };
@@ -308,9 +310,9 @@ struct TransferSpec {
   std::uint64_t plan = 0;
   std::string source;
   std::string target;
-  slots::SlotSet slots;            // To move: the source's now.
-  std::vector<KeptSlots> kept;     // Committed by earlier processes, not yet collected.
-  std::uint32_t pause_ms = 50;     // A fence's last copy should take no longer.
+  slots::SlotSet slots;         // To move: the source's now.
+  std::vector<KeptSlots> kept;  // Committed by earlier processes, not yet collected.
+  std::uint32_t pause_ms = 50;  // A fence's last copy should take no longer.
   // Of one fence, at most. Each pause costs a sync of the journal and a new table at all workers,
   // whatever its slots hold, so fewer and larger groups make fewer and, by that, shorter pauses.
   std::uint32_t group_slots = 256;

@@ -82,8 +82,9 @@ class Transfer::Machine {
   void on(const Published& published);
   void on(const GroupsRenewed& renewed);
   void on(const Caught&);
-  void on(const Fenced&) {
+  void on(const Fenced& fenced) {
     expect<Fence>();
+    fenced_at_ms_ = now_ms_ - fenced.held_ms;
     fence_step_ = FenceStep::Catch;
   }
   void on(const NotFenced& not_fenced);

@@ -86,6 +86,9 @@ class Host : public Ownership, public proxy::FencePort {
   void publish_table(const std::function<void(proxy::RoutingTable&)>& change);
   void publish(std::shared_ptr<const proxy::Fence> fence) override;
   void set_deadline(std::optional<conf::Milliseconds> from_now) override;
+  std::chrono::steady_clock::time_point now() const override {
+    return std::chrono::steady_clock::time_point(std::chrono::milliseconds(now_ms_));
+  }
   slots::PlanId approve(proxy::control::ChangeResult proposal);
   proxy::control::Surroundings surroundings() const;
   proxy::PlanNodes nodes() const;

@@ -272,7 +272,6 @@ Outcome Link::perform(const CatchFeeds&) {
 Outcome Link::perform(const Fence& fence) {
   check(Side::Source);
   Host& host = world_.host();
-  const std::uint64_t until = world_.now_ms() + fence.limit_ms;
   host.begin_fence(fence.slots, fence.limit_ms);
   auto answer = host.take_fence_answer();
   while (!answer) {
@@ -290,8 +289,11 @@ Outcome Link::perform(const Fence& fence) {
     node(Side::Source).kill(id);
   }
   host.hold_fence(fence.slots);
-  fenced_until_ms_ = until;
-  return Fenced{};
+  const auto begun =
+      std::chrono::duration_cast<std::chrono::milliseconds>((*answer)->begun.time_since_epoch());
+  const std::uint64_t held_ms = world_.now_ms() - static_cast<std::uint64_t>(begun.count());
+  fenced_until_ms_ = world_.now_ms() - held_ms + fence.limit_ms;
+  return Fenced{held_ms};
 }
 
 Outcome Link::perform(const LiftFence&) {

@@ -29,10 +29,12 @@ class Keeper final : private FencePort {
   std::shared_ptr<const Fence> fence;
   std::optional<conf::Milliseconds> deadline;
   std::optional<slots::Result<mover::FenceGrant>> answer;
+  std::chrono::steady_clock::time_point time;
 
  private:
   void publish(std::shared_ptr<const Fence> next) override { fence = std::move(next); }
   void set_deadline(std::optional<conf::Milliseconds> from_now) override { deadline = from_now; }
+  std::chrono::steady_clock::time_point now() const override { return time; }
 };
 
 }  // namespace
@@ -93,6 +95,20 @@ TEST_CASE("movers take turns, and a late acknowledgement is nobody's") {
   k.fences.on_ack({first, 0, {}});
   k.fences.on_ack({first, 1, {}});
   CHECK_FALSE(k.answer.has_value());
+}
+
+TEST_CASE("a fence begins when the one before it has ended, not when it was asked for") {
+  Keeper k;
+  k.begin(1, "0-63");
+  k.begin(2, "100-163");
+  k.time += 30ms;
+  k.fences.lift(1);
+  k.time += 2ms;
+  k.acknowledge(0);
+  k.acknowledge(1);
+  REQUIRE(k.answer.has_value());
+  REQUIRE(k.answer->has_value());
+  CHECK((*k.answer)->begun == std::chrono::steady_clock::time_point(30ms));
 }
 
 TEST_CASE("a frozen fence is never lifted") {

@@ -120,7 +120,7 @@ class World final : public MoveHost {
       fenced_ = slots;
     }
     on_fence();
-    return FenceGrant{std::exchange(lost_client_ids, {})};
+    return FenceGrant{.lost_client_ids = std::exchange(lost_client_ids, {})};
   }
   void lift_fence() override {
     ++lifted_;
