@@ -144,6 +144,7 @@ struct Config {
   std::string state_dir = "/var/lib/slotproxy";
   slots::PlacementKind placement = slots::PlacementKind::Balanced;
   bool allow_config = false;  // CONFIG SET and RESETSTAT of clients go to all nodes.
+  bool ping_nodes = false;    // A client's PING asks all nodes.
   std::vector<NodeConfig> nodes;
   Limits limits;
   Timeouts timeouts;

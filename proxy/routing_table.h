@@ -86,6 +86,7 @@ struct RoutingTable {
   std::string client_password;  // Empty: none wanted.
   bool forward_cluster = false;
   bool allow_config = false;
+  bool ping_nodes = false;
   std::string redis_version;  // Of the nodes; empty until one was verified.
 
   // Clients expect some version: until one is known, the one that the command table is made from.

@@ -262,8 +262,9 @@ constexpr Field kMemory[] = {
     {"total_system_memory", Rule::Max},
     {"used_memory_lua"},
     {"used_memory_scripts"},
-    {"number_of_cached_scripts"},
-    {"number_of_functions"},
+    {"number_of_cached_scripts", Rule::Max},  // The same ones at all nodes.
+    {"number_of_functions", Rule::Max},
+    {"number_of_libraries", Rule::Max},
     own("maxmemory", maxmemory),
     own("maxmemory_human", [](const Merge& m) { return human(whole(maxmemory(m))); }),
     {"maxmemory_policy", Rule::First, "noeviction"},

@@ -82,6 +82,13 @@ std::string AllNodesGather::malformed(const Fragment& fragment) const {
                      name_of(fragment));
 }
 
+AllNodesApartGather::AllNodesApartGather(ClientSession& session, std::string_view bytes)
+    : ApartGather(session) {
+  for (slots::NodeIndex node : nodes_meant(session, NodesMeant::Every)) {
+    ask(node, first_slot_of(*session.table().map, node).value_or(0), bytes);
+  }
+}
+
 bool AllSucceededGather::finish(std::string& out) {
   out = merged_error();
   if (!out.empty()) return true;

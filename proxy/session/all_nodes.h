@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "proxy/session/apart_gather.h"
 #include "proxy/session/gather.h"
 
 namespace proxy::session {
@@ -66,6 +67,12 @@ class AllSucceededGather final : public AllNodesGather {
 
  private:
   bool finish(std::string& out) override;
+};
+
+// All nodes, on connections of their own: what must not wait behind a script that one of them runs.
+class AllNodesApartGather : public ApartGather {
+ protected:
+  AllNodesApartGather(ClientSession& session, std::string_view bytes);
 };
 
 }  // namespace proxy::session

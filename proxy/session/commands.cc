@@ -1,6 +1,9 @@
 #include "proxy/session/commands.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cctype>
 
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
@@ -212,6 +215,15 @@ void dispatch(ClientSession& session, Request& request) {
   if (session.transaction() != nullptr && queue(session, request, handler)) return;
   if (handler != nullptr) return handler(session, request);
   forward_by_keys(session, request);
+}
+
+void refuse_subcommand(ClientSession& session, const Request& request) {
+  std::string_view name = request.spec->name;
+  std::string container(name.substr(0, name.find('|')));
+  for (char& c : container) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  session.reply_error(
+      fmt::format("ERR unknown subcommand or wrong number of arguments for '{}'. Try {} HELP.",
+                  request.args[1], container));
 }
 
 void reply_help(ClientSession& session, std::span<const std::string_view> lines) {

@@ -50,6 +50,8 @@ void forward_by_keys(ClientSession& session, const Request& request);
 // replied.
 slots::NodeIndex any_node(ClientSession& session);
 
+// Redis's text for subcommands whose arity in COMMAND is looser than what they take.
+void refuse_subcommand(ClientSession& session, const Request& request);
 // Answers a HELP subcommand.
 void reply_help(ClientSession& session, std::span<const std::string_view> lines);
 
@@ -69,13 +71,14 @@ void command_config(ClientSession& session, const Request& request);
 void command_command(ClientSession& session,
                      const Request& request);  // COMMAND and its subcommands: any node knows.
 void command_info(ClientSession& session, const Request& request);
-void command_latency(ClientSession& session, const Request& request);
 void command_lolwut(ClientSession& session, const Request& request);
 void command_module(ClientSession& session, const Request& request);
 void command_role(ClientSession& session, const Request& request);
-void command_slowlog(ClientSession& session, const Request& request);
 void command_time(ClientSession& session, const Request& request);
 void command_acl(ClientSession& session, const Request& request);
+// slowlog_commands.cc
+void command_latency(ClientSession& session, const Request& request);
+void command_slowlog(ClientSession& session, const Request& request);
 // split_commands.cc
 void command_mget(ClientSession& session, const Request& request);
 void command_mset(ClientSession& session, const Request& request);

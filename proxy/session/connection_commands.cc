@@ -4,12 +4,15 @@
 #include <openssl/crypto.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "proxy/net/resolver.h"
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
+#include "proxy/session/all_nodes.h"
 #include "proxy/session/client_list.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/sessions.h"
@@ -82,9 +85,39 @@ ClientFacts facts_of(ClientSession& session) {
   return facts;
 }
 
+// PING where it is to speak for all nodes.
+class PingGather final : public AllNodesApartGather {
+ public:
+  PingGather(ClientSession& session, std::string_view bytes)
+      : AllNodesApartGather(session, bytes) {}
+
+ private:
+  bool finish(const std::vector<std::string>& replies, std::string& out) override {
+    const auto wrong =
+        std::ranges::find_if(replies, [](const auto& reply) { return reply.starts_with('-'); });
+    out = wrong == replies.end() ? replies.front() : *wrong;
+    return true;
+  }
+};
+
+// What only the one who asks has: a command that is being executed.
+struct Asking {
+  Asking(const ClientSession& session, const Request& request)
+      : id(session.id()), command(request.spec->name), bytes(request.bytes.size()) {}
+  void add_to(ClientFacts& facts) const {
+    if (facts.id != id) return;
+    facts.last_command = command;
+    facts.input_bytes += bytes;
+  }
+
+  std::uint64_t id;
+  std::string command;
+  std::size_t bytes;
+};
+
 std::string own_line(ClientSession& session, const Request& request) {
   ClientFacts facts = facts_of(session);
-  facts.last_command = std::string(request.spec->name);
+  Asking(session, request).add_to(facts);
   return client_line(facts);
 }
 
@@ -126,12 +159,11 @@ void client_list(ClientSession& session, const Request& request) {
   if (!filter) return session.reply_error(filter.error().message);
   auto answer = AnswerOfAll::of(session);
   session.sessions().others().ask_all(
-      [filter = *filter, me = session.id(),
-       command = std::string(request.spec->name)](Sessions& sessions) {
+      [filter = *filter, asking = Asking(session, request)](Sessions& sessions) {
         std::string lines;
         sessions.for_each([&](ClientSession& each) {
           ClientFacts facts = facts_of(each);
-          if (each.id() == me) facts.last_command = command;
+          asking.add_to(facts);
           if (filter.matches(facts)) lines += client_line(facts) + "\n";
         });
         return lines;
@@ -294,6 +326,10 @@ void command_echo(ClientSession& session, const Request& request) {
 void command_ping(ClientSession& session, const Request& request) {
   if (request.args.size() > 2)
     return session.reply_error("ERR wrong number of arguments for 'ping' command");
+  if (session.table().ping_nodes) {
+    if (!session.is_quiet()) return session.put_off();  // Other connections: it would overtake.
+    return (new PingGather(session, request.bytes))->asked_all();
+  }
   if (request.args.size() == 2) return command_echo(session, request);
   session.reply("+PONG\r\n");
 }

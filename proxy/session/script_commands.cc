@@ -222,20 +222,12 @@ void script_flush(ClientSession& session, const Request& request) {
 
 // --- KILL and STATS: of nodes that are busy with a script ----------------------------------------
 
-class BusyNodesGather : public ApartGather {
- protected:
-  BusyNodesGather(ClientSession& session, std::string_view bytes) : ApartGather(session) {
-    for (slots::NodeIndex node : nodes_meant(session, NodesMeant::Every)) {
-      ask(node, first_slot_of(*session.table().map, node).value_or(0), bytes);
-    }
-  }
-};
-
 // SCRIPT KILL, FUNCTION KILL: one success is enough. Else what matters most: a script that can't be
 // killed.
-class KillGather final : public BusyNodesGather {
+class KillGather final : public AllNodesApartGather {
  public:
-  KillGather(ClientSession& session, std::string_view bytes) : BusyNodesGather(session, bytes) {}
+  KillGather(ClientSession& session, std::string_view bytes)
+      : AllNodesApartGather(session, bytes) {}
 
  private:
   static int weight(std::string_view reply) {
@@ -256,10 +248,10 @@ class KillGather final : public BusyNodesGather {
 };
 
 // FUNCTION STATS: of a node that runs a function, if there is one.
-class FunctionStatsGather final : public BusyNodesGather {
+class FunctionStatsGather final : public AllNodesApartGather {
  public:
   FunctionStatsGather(ClientSession& session, std::string_view bytes)
-      : BusyNodesGather(session, bytes) {}
+      : AllNodesApartGather(session, bytes) {}
 
  private:
   static int weight(std::string_view reply) {

@@ -29,16 +29,6 @@ void refuse(ClientSession& session, const Request& request, std::string_view why
   session.reply_error(resp::errors::not_supported(request.spec->name, why));
 }
 
-// Redis's text for subcommands whose arity in COMMAND is looser than what they take.
-void refuse_subcommand(ClientSession& session, const Request& request) {
-  std::string_view name = request.spec->name;
-  std::string container(name.substr(0, name.find('|')));
-  for (char& c : container) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  session.reply_error(
-      fmt::format("ERR unknown subcommand or wrong number of arguments for '{}'. Try {} HELP.",
-                  request.args[1], container));
-}
-
 std::string lower(std::string_view text) {
   std::string result(text);
   std::transform(result.begin(), result.end(), result.begin(),
@@ -109,13 +99,6 @@ class InfoGather final : public AllNodesGather {
   std::vector<std::string> sections_;
 };
 
-void slowlog_get(ClientSession& session, const Request& request) {
-  if (request.args.size() > 3) return refuse_subcommand(session, request);
-  if (request.args.size() == 3 && resp::integer_of(request.args[2]).value_or(-2) < -1)
-    return session.reply_error("ERR count should be greater than or equal to -1");
-  session.reply("*0\r\n");
-}
-
 void acl_log(ClientSession& session, const Request& request) {
   if (request.args.size() > 3) return refuse_subcommand(session, request);
   if (request.args.size() == 2 || resp::integer_of(request.args[2])) return session.reply("*0\r\n");
@@ -162,36 +145,6 @@ void command_info(ClientSession& session, const Request& request) {
   (new InfoGather(session, std::move(sections)))->start();
 }
 
-void command_latency(ClientSession& session, const Request& request) {
-  std::string out;
-  ReplyWriter writer(out, session.resp3());
-  switch (request.spec->id) {
-    case CommandId::LatencyLatest:
-    case CommandId::LatencyHistory:
-      writer.array(0);
-      break;
-    case CommandId::LatencyReset:
-      writer.integer(0);
-      break;
-    case CommandId::LatencyHistogram:
-      writer.map(0);
-      break;
-    case CommandId::LatencyDoctor:
-      writer.verbatim("The proxy keeps no latency history of its own; ask the nodes.\n");
-      break;
-    case CommandId::LatencyHelp:
-      return reply_help(
-          session, std::to_array<std::string_view>(
-                       {"LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-                        "DOCTOR, HISTOGRAM, HISTORY, LATEST, RESET",
-                        "    Answered empty: ask the nodes.", "HELP", "    Print this help."}));
-    default:  // GRAPH
-      return session.reply_error(
-          fmt::format("ERR No samples available for event '{}'", request.args[2]));
-  }
-  session.reply(out);
-}
-
 void command_lolwut(ClientSession& session, const Request&) {
   std::string out;
   ReplyWriter(out, session.resp3())
@@ -223,24 +176,6 @@ void command_role(ClientSession& session, const Request&) {
   writer.integer(0);
   writer.array(0);
   session.reply(out);
-}
-
-void command_slowlog(ClientSession& session, const Request& request) {
-  switch (request.spec->id) {
-    case CommandId::SlowlogGet:
-      return slowlog_get(session, request);
-    case CommandId::SlowlogLen:
-      return session.reply(":0\r\n");
-    case CommandId::SlowlogReset:
-      return session.reply("+OK\r\n");
-    default:
-      return reply_help(
-          session,
-          std::to_array<std::string_view>(
-              {"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-               "GET, LEN, RESET", "    Answered empty: each node has a slow log of its own.",
-               "HELP", "    Print this help."}));
-  }
 }
 
 void command_time(ClientSession& session, const Request&) {

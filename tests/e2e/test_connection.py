@@ -466,6 +466,46 @@ def commands_that_a_node_knows_and_the_table_does_not_are_learned(fresh):
 
 
 @test
+def slow_logs_and_latencies_are_those_of_all_nodes_or_of_the_endpoint_s(fresh):
+    shop = fresh()
+    client, resp3 = shop.client(), shop.client("RESP3").hello3()
+    for place, key in enumerate((A, B, C)):
+        node = shop.node(place)
+        for _ in range(place + 1):
+            client.ask("APPEND", key, place)
+        node.ask("CONFIG", "SET", "slowlog-log-slower-than", 0)
+        client.ask("GETDEL", key)
+        node.ask("CONFIG", "SET", "slowlog-log-slower-than", -1)
+    asked = [entry[3] for entry in client.ask("SLOWLOG", "GET", -1) if entry[3][0] == b"GETDEL"]
+    same(sorted(asked), sorted([b"GETDEL", key.encode()] for key in (A, B, C)), "what was slow")
+    ids = [entry[0] for entry in client.ask("SLOWLOG", "GET", "-1")]
+    same((len(ids), len(set(ids))), (client.ask("SLOWLOG", "LEN"),) * 2, "entries, and different ids")
+    same(len(client.ask("SLOWLOG", "GET", 2)), 2)
+    check([b"GETDEL", C.encode()] not in [entry[3] for entry in shop.at(0).ask("SLOWLOG", "GET", -1)], "an endpoint shows its own node")
+    error(client.raw("SLOWLOG", "GET", -2), "ERR count should be greater than or equal to -1")
+    same(client.raw("SLOWLOG", "RESET"), OK)
+    same([shop.node(place).ask("SLOWLOG", "LEN") for place in range(3)], [0, 0, 0])
+
+    def calls(wire, *names):
+        histograms = as_map(wire.ask("LATENCY", "HISTOGRAM", *names))
+        return {name: as_map(histogram)["calls"] for name, histogram in histograms.items()}
+
+    same(calls(client, "append", "getdel", "nosuch"), {"append": 6, "getdel": 3})
+    same(calls(resp3, "append"), {"append": 6})
+    same(calls(shop.at(1), "append"), {"append": 2})
+    shop.node(2).ask("CONFIG", "SET", "latency-monitor-threshold", 1)
+    client.ask("EVAL", "for i = 1, 300000 do redis.call('EXISTS', KEYS[1]) end", 1, C)
+    events = {event[0]: event for event in client.ask("LATENCY", "LATEST")}
+    check(events[b"command"][3] >= 1, "the longest command: %r" % events)
+    check(client.ask("LATENCY", "HISTORY", "command"), "its history")
+    has(client.ask("LATENCY", "DOCTOR"), "Node " + shop.name(2))
+    has(client.ask("LATENCY", "GRAPH", "command"), "Node " + shop.name(2))
+    check(client.ask("LATENCY", "RESET") >= 1, "events forgotten")
+    same(client.ask("LATENCY", "LATEST"), [])
+    error(client.raw("LATENCY", "GRAPH", "command"), "ERR No samples available for event 'command'")
+
+
+@test
 def with_allow_config_settings_go_to_all_nodes_and_are_theirs(fresh):
     shop = fresh(config={"allow_config": True})
     client = shop.client()

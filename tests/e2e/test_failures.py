@@ -358,6 +358,28 @@ def who_comes_while_a_long_script_runs_reads_busy_and_does_not_wait(fresh):
 
 
 @test
+def with_ping_nodes_a_ping_says_why_a_node_can_not_serve(fresh):
+    shop = fresh(config={"ping_nodes": True}, node_args=("--busy-reply-threshold", "200"), workers=1)
+    client, other = shop.client("client with the script", timeout=10), shop.client("client that asks", timeout=10)
+    for wire in (other, shop.at(0)):
+        same([wire.raw("PING"), wire.raw("PING", "hello")], [PONG, bulk("hello")])
+        error(wire.raw("PING", "a", "b"), "ERR wrong number of arguments for 'ping' command")
+    start_endless_script(shop, client)
+    client.send(request("PING"))  # Waits for what was asked before it.
+    error(other.raw("PING"), "BUSY")
+    same(shop.at(0).raw("PING"), PONG, "an endpoint speaks for its own node")
+    error(shop.at(2).raw("PING"), "BUSY")
+    same(other.raw("SCRIPT", "KILL"), OK)
+    error(client.read(), "ERR", "Script killed by user")
+    same(client.read(), PONG, "the PING behind the script")
+    eventually(lambda: other.raw("PING") == PONG, 3, "all nodes serve again")
+    shop.node(1).kill()
+    wait_down(other, B)
+    error(other.raw("PING"), "CLUSTERDOWN", shop.name(1))
+    same([shop.at(0).raw("PING"), other.raw("GET", A)], [PONG, NULL], "what the others serve")
+
+
+@test
 def script_kill_reaches_the_busy_node_through_the_proxy(fresh):
     shop = fresh(node_args=("--busy-reply-threshold", "200"), workers=1)
     client, other = shop.client(timeout=10), shop.client("other client", timeout=10)

@@ -89,6 +89,7 @@ workers: 3
 state_dir: /srv/state
 placement: ring
 allow_config: true
+ping_nodes: true
 nodes:
   - name: inv-bcn
     address: /run/redis.sock
@@ -117,6 +118,7 @@ log: {level: debug, file: /var/log/slotproxy.log}
   CHECK(config->workers == 3);
   CHECK(config->placement == slots::PlacementKind::Ring);
   CHECK(config->allow_config);
+  CHECK(config->ping_nodes);
   REQUIRE(config->nodes.size() == 2);
   CHECK(config->nodes[0].weight == 2.5);
   CHECK(slots::to_string(config->nodes[0].slots.value()) == "0-8191,9000");

@@ -22,6 +22,7 @@ workers: 4
 state_dir: /srv/slot proxy
 placement: rendezvous
 allow_config: true
+ping_nodes: true
 limits: {bulk: 1MB, clients: 12}
 timeouts: {request: 90s}
 log: {level: warn}
