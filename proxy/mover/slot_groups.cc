@@ -12,6 +12,9 @@ constexpr std::uint64_t kRetryMs = 100;      // After the first failure; doubled
 constexpr std::uint64_t kRetryMsMax = 5000;  // up to this.
 // When nothing was quiet enough for so long, the quietest slot is tried: the estimate may be wrong.
 constexpr std::uint64_t kTryAnywayMs = 5000;
+// Of the pause, what the last copy of several slots should take at most: clients wait less for two
+// small groups than for a large one. A slot alone may take half of it.
+constexpr double kShareTogether = 0.1;
 constexpr unsigned kHopelessTries = 8;
 constexpr double kSteadyScaleMin = 0.5;  // That small keys were quick says little of large ones.
 
@@ -40,6 +43,7 @@ std::vector<std::string> SlotGroups::streams_of(const slots::SlotSet& slots) con
 std::optional<slots::SlotSet> SlotGroups::choose(const slots::SlotSet& open, const DirtyKeys& dirty,
                                                  const LargeKeys& large, std::uint64_t now_ms) {
   const double budget = budget_ms();
+  const double budget_together = pause_ms_ * kShareTogether;
   slots::SlotSet group;
   double group_cost = 0;
   std::size_t group_size = 0;
@@ -64,7 +68,8 @@ std::optional<slots::SlotSet> SlotGroups::choose(const slots::SlotSet& open, con
         group_cost = 0;
         group_size = 0;
       }
-      if (group_size == size_after(failed) || group_cost + cost > budget) continue;
+      if (group_size == size_after(failed)) continue;
+      if (group_size > 0 && group_cost + cost > budget_together) continue;
       group.add(slot);
       group_cost += cost;
       ++group_size;

@@ -89,6 +89,19 @@ TEST_CASE("slot groups: no more than fits half the pause, streams included") {
   }
 }
 
+TEST_CASE("slot groups: several slots take no more than a tenth of the pause, one may take half") {
+  SlotGroups groups(50, 4);
+  DirtyKeys dirty;
+  LargeKeys large;
+  for (int i = 0; i < 40; ++i) {
+    for (slots::SlotId slot = 11; slot < 14; ++slot)
+      dirty.add(std::to_string(slot) + ":" + std::to_string(i), slot);
+  }
+  CHECK(groups.choose(range(10, 13), dirty, large, 0) == range(10, 12));
+  for (int i = 0; i < 300; ++i) dirty.add(std::to_string(i), 20);
+  CHECK(groups.choose(range(20, 23), dirty, large, 0) == range(20, 20));
+}
+
 TEST_CASE("slot groups: the estimate learns from what copies took") {
   SlotGroups groups(50, 4);
   DirtyKeys dirty;
