@@ -32,6 +32,7 @@ control::WorkerFacts facts_of(const WorkerStats& stats) {
                     {"backend_connects", stats.backend_connects.get()},
                     {"backend_failures", stats.backend_failures.get()},
                     {"fenced_clients", stats.fenced_clients.get()},
+                    {"blocked_clients", stats.blocked_clients.get()},
                     {"unread_bytes", stats.unread_bytes.get()}};
   return facts;
 }

@@ -243,6 +243,7 @@ session::WorkerTotals Worker::totals() const {
     totals.requests += worker->stats().requests.get();
     totals.clients += worker->stats().clients_total.get();
     totals.errors += worker->stats().errors.get();
+    totals.blocked_clients += worker->stats().blocked_clients.get();
   }
   return totals;
 }

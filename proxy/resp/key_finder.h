@@ -1,4 +1,4 @@
-// find_keys(): which arguments of a command are keys.
+// find_command(), find_keys(): what a request's arguments are: the command, its keys.
 //
 // Facts: https://redis.io/docs/reference/key-specs/ and getKeysFromCommand() of Redis 7.0 (db.c).
 // Pure.
@@ -8,9 +8,14 @@
 #include <vector>
 
 #include "proxy/resp/command_spec.h"
+#include "proxy/resp/command_table.h"
 #include "slots/result.h"
 
 namespace proxy::resp {
+
+// The command that the arguments call, or the subcommand, where there are such. Null: unknown, or
+// no arguments.
+[[nodiscard]] const CommandSpec* find_command(const CommandTable& commands, Args args);
 
 // Puts the keys' indexes into `positions`, in the order in which Redis names them; on an error it
 // is empty. No keys is no error. Requires the command's arity to hold. Whatever is wrong besides

@@ -245,7 +245,7 @@ constexpr Field kClients[] = {
         [](const Merge& m) {
           return m.facts.clients_max == 0 ? "" : fmt::to_string(m.facts.clients_max);
         }),
-    {"blocked_clients", Rule::Sum, "0"},
+    own("blocked_clients", [](const Merge& m) { return fmt::to_string(m.facts.blocked_clients); }),
     {"tracking_clients", Rule::Sum, "0"},
 };
 

@@ -28,6 +28,7 @@ struct ProxyFacts {
   std::uint64_t requests_total = 0;
   std::uint64_t connections_total = 0;
   std::uint64_t errors_total = 0;
+  std::uint64_t blocked_clients = 0;
   std::string run_id;             // 40 hex digits.
   std::uint64_t clients_max = 0;  // 0: not said.
 };

@@ -57,10 +57,11 @@ std::uint64_t id_of(std::string_view line) {
   return id;
 }
 
-// As Redis's: U for a Unix socket, x in a transaction, N for none of these.
+// As Redis's: U for a Unix socket, x in a transaction, b blocked, N for none of these.
 std::string flags_of(const ClientFacts& facts) {
   std::string flags;
   if (facts.queued >= 0) flags += 'x';
+  if (facts.is_blocked) flags += 'b';
   if (facts.is_unix) flags += 'U';
   return flags.empty() ? "N" : flags;
 }

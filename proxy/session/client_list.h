@@ -28,8 +28,9 @@ struct ClientFacts {
   std::size_t input_bytes = 0;
   std::size_t unread_bytes = 0;
   int protocol = 2;
-  int queued = -1;       // Commands of an open transaction; -1: none is open.
-  bool is_unix = false;  // Came by a Unix socket.
+  int queued = -1;          // Commands of an open transaction; -1: none is open.
+  bool is_blocked = false;  // Held by CLIENT PAUSE.
+  bool is_unix = false;     // Came by a Unix socket.
 };
 
 [[nodiscard]] std::string client_line(const ClientFacts& facts);  // Without a line end.

@@ -24,10 +24,8 @@ namespace {
 constexpr std::size_t kStreamQueue = 1'000'000;  // Of a large request, ahead of the node.
 
 void note_keys(slots::TopKeys& keys, const resp::CommandTable& commands, resp::Args args) {
-  if (args.empty() || !keys.is_drawn()) return;
-  const resp::CommandSpec* spec = commands.find(args[0]);
-  if (spec != nullptr && spec->rule == resp::KeyRule::Container && args.size() > 1)
-    spec = commands.find_sub(*spec, args[1]);
+  if (!keys.is_drawn()) return;
+  const resp::CommandSpec* spec = resp::find_command(commands, args);
   if (spec == nullptr || !spec->arity_ok(args.size())) return;
   thread_local std::vector<std::uint32_t> positions;
   if (!resp::find_keys(*spec, args, positions)) return;
@@ -325,7 +323,15 @@ std::string ClientSession::node_error(slots::NodeIndex node, slots::SlotId slot,
 
 // --- holding
 
+bool ClientSession::is_watched() const {
+  return table().fence != nullptr || core_.hot_keys != nullptr || sessions_.paused().is_pause_set();
+}
+
 bool ClientSession::may_pass(resp::Args args) {
+  if (sessions_.paused().has_to_wait(*this, args)) {
+    hold_for_pause();
+    return false;
+  }
   if (table().fence != nullptr && is_kept_back(*table().fence, args)) {
     hold_for_fence();
     return false;
@@ -346,17 +352,28 @@ void ClientSession::hold_for_fence() {
   sessions_.add_fenced(this);
 }
 
+void ClientSession::hold_for_pause() {
+  hold(Hold::Pause);
+  sessions_.paused().add(this);
+  if (draining_) close_after_replies();
+}
+
 void ClientSession::on_fence_ended(std::shared_ptr<const Fence> fence) {
+  if (input_ != nullptr) input_->kept_back_by = std::move(fence);
+  go_on_after(Hold::Fence);
+}
+
+void ClientSession::on_pause_ended() { go_on_after(Hold::Pause); }
+
+void ClientSession::go_on_after(Hold reason) {
   // Whether it waits for the answer nobody can tell: a request that is executed late, after what
   // others have been told meanwhile, would do more harm than one that is not executed at all.
   if (has_hung_up()) {
     input_.reset();
     close_after_replies();
-  } else if (input_ != nullptr) {
-    input_->kept_back_by = std::move(fence);
   }
   last_active_ms_ = core_.now_ms();  // It was not read from: silence is no fault of the client's.
-  release(Hold::Fence);
+  release(reason);
 }
 
 void ClientSession::release(Hold reason) {
@@ -394,6 +411,10 @@ void ClientSession::close_after_replies() {
 
 void ClientSession::drain() {
   draining_ = true;
+  if (is_held_for(Hold::Pause)) {  // Nobody waits for the end of a pause.
+    input_.reset();
+    return close_after_replies();
+  }
   bool is_midway = stream_ != nullptr && !stream_->skipper.is_done();
   if (holds_ == 0 && !resumable_ && !is_midway) close_after_replies();
 }

@@ -71,6 +71,7 @@ enum class Hold : std::uint8_t {
   Answer = 16,   // An answer that later requests must not overtake (scripts being flushed, CLIENT
                  // KILL...).
   Fence = 32,    // The next request is one that the snapshot's fence keeps back.
+  Pause = 64,    // The next request waits for the end of a CLIENT PAUSE.
 };
 
 class ClientSession final : public net::Socket,
@@ -87,7 +88,8 @@ class ClientSession final : public net::Socket,
   void close_now();
   // Ends it once what it has asked is answered and sent; reads no more.
   void close_after_replies();
-  // SIGTERM: as close_after_replies(), but whole requests that were received are still executed.
+  // SIGTERM: as close_after_replies(), but whole requests that were received are still executed,
+  // unless a CLIENT PAUSE holds them.
   void drain();
 
   // --- for command handlers ---
@@ -128,6 +130,7 @@ class ClientSession final : public net::Socket,
   void reject(std::string_view text);
   // Replies go to `out` from now on; null: to the client.
   void capture_replies(std::string* out) { captured_ = out; }
+  [[nodiscard]] bool is_capturing() const { return captured_ != nullptr; }
   // Whether the client has to ask at another endpoint. Not for what a fence has kept back: that is
   // executed at the owner of now, wherever it is.
   [[nodiscard]] bool is_elsewhere(slots::SlotId slot, slots::NodeIndex owner) const {
@@ -175,6 +178,8 @@ class ClientSession final : public net::Socket,
   void follow_map();
   // From Sessions: the session was held for it.
   void on_fence_ended(std::shared_ptr<const Fence> fence);
+  // From PausedClients: the session was held for a pause.
+  void on_pause_ended();
   // Whether the client has not taken a byte for `limit_ms`, while there are some, or not sent one
   // of a request that it has begun. A client that others wait behind (its large reply fills a
   // connection that they share) gets kStallBeforeOthersMs at most.
@@ -207,15 +212,15 @@ class ClientSession final : public net::Socket,
   void process_kept_input();
   void execute(resp::Args args, std::string_view bytes);
   void execute_slowly(Request& request);
-  // While a fence holds requests back, or somebody asks which keys come most often.
-  [[nodiscard]] bool is_watched() const {
-    return table().fence != nullptr || core_.hot_keys != nullptr;
-  }
-  // Required before execute() while is_watched(). False: the fence of now keeps the request back;
-  // the session is held then.
+  // While a fence or a pause holds requests back, or somebody asks which keys come most often.
+  [[nodiscard]] bool is_watched() const;
+  // Required before execute() while is_watched(). False: the fence or the pause of now keeps the
+  // request back; the session is held then.
   bool may_pass(resp::Args args);
   [[nodiscard]] bool is_kept_back(const Fence& fence, resp::Args args) const;
   void hold_for_fence();
+  void hold_for_pause();
+  void go_on_after(Hold reason);
   [[nodiscard]] bool was_kept_back(slots::SlotId slot) const {
     return input_ != nullptr && input_->kept_back_by != nullptr &&
            input_->kept_back_by->slots.contains(slot);

@@ -5,6 +5,7 @@
 #include "proxy/resp/reserved_key.h"
 #include "proxy/session/client_session.h"
 #include "proxy/session/commands.h"
+#include "proxy/session/sessions.h"
 #include "slots/key_slot.h"
 
 namespace proxy::session {
@@ -29,6 +30,10 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
   slots::SlotId slot = slots::slot_of_key(frame.args[1]);
   if (table().fence != nullptr && table().fence->slots.contains(slot)) {
     hold_for_fence();
+    return false;
+  }
+  if (sessions_.paused().has_to_wait(*spec)) {
+    hold_for_pause();
     return false;
   }
   slots::NodeIndex owner = table().map->owner(slot);

@@ -65,6 +65,9 @@ void command_ping(ClientSession& session, const Request& request);
 void command_quit(ClientSession& session, const Request& request);
 void command_reset(ClientSession& session, const Request& request);
 void command_select(ClientSession& session, const Request& request);
+// pause_commands.cc
+void client_pause(ClientSession& session, const Request& request);
+void client_unpause(ClientSession& session, const Request& request);
 // config_commands.cc
 void command_config(ClientSession& session, const Request& request);
 // server_commands.cc

@@ -13,6 +13,7 @@
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/session/all_nodes.h"
+#include "proxy/session/answer_of_all.h"
 #include "proxy/session/client_list.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/sessions.h"
@@ -75,6 +76,7 @@ ClientFacts facts_of(ClientSession& session) {
   facts.input_bytes = session.input_bytes();
   facts.unread_bytes = session.unread_bytes();
   facts.protocol = session.resp3() ? 3 : 2;
+  facts.is_blocked = session.is_held_for(Hold::Pause);
   if (const Transaction* transaction = session.transaction())
     facts.queued = static_cast<int>(transaction->size());
   if (const SessionNotes* notes = session.notes_if_any()) {
@@ -120,39 +122,6 @@ std::string own_line(ClientSession& session, const Request& request) {
   Asking(session, request).add_to(facts);
   return client_line(facts);
 }
-
-// A reply that the workers make together. It holds itself until it is filled or abandoned: a worker
-// that ends drops what it was asked, while the session still has the reply in its list.
-class AnswerOfAll final : public backend::PendingReply {
- public:
-  static std::shared_ptr<AnswerOfAll> of(ClientSession& session) {
-    std::shared_ptr<AnswerOfAll> answer(new AnswerOfAll(session));
-    answer->self_ = answer;
-    return answer;
-  }
-  void abandon() override {
-    session_ = nullptr;
-    auto last = std::exchange(self_, nullptr);
-  }
-  // The session, or null when it has left meanwhile.
-  [[nodiscard]] ClientSession* session() { return session_; }
-  void fill(std::string_view reply) {
-    auto last = std::exchange(self_, nullptr);
-    ClientSession& session = *std::exchange(session_, nullptr);
-    session.fill(place_, reply);
-    session.release(Hold::Answer);
-  }
-
- private:
-  explicit AnswerOfAll(ClientSession& session)
-      : session_(&session), place_(session.push_pending(this)) {
-    session.hold(Hold::Answer);
-  }
-
-  ClientSession* session_;
-  backend::Ticket* place_;
-  std::shared_ptr<AnswerOfAll> self_;
-};
 
 void client_list(ClientSession& session, const Request& request) {
   auto filter = parse_list_filter(request.args);
@@ -264,6 +233,10 @@ constexpr std::string_view kClientHelp[] = {
     "    Kill connections. Options are: ADDR, LADDR, TYPE, USER, SKIPME, ID.",
     "LIST [TYPE NORMAL | ID <id> ...]",
     "    Return information about the proxy's client connections.",
+    "UNPAUSE",
+    "    Stop the current client pause, resuming traffic.",
+    "PAUSE <timeout> [WRITE|ALL]",
+    "    Suspend all, or just write, clients of the proxy for <timeout> milliseconds.",
     "REPLY (ON|OFF|SKIP)",
     "    Control the replies sent to the current connection.",
     "SETNAME <name>",
@@ -427,6 +400,10 @@ void command_client(ClientSession& session, const Request& request) {
       return client_list(session, request);
     case CommandId::ClientKill:
       return client_kill(session, request);
+    case CommandId::ClientPause:
+      return client_pause(session, request);
+    case CommandId::ClientUnpause:
+      return client_unpause(session, request);
     default:
       return session.reply_error(
           resp::errors::not_supported(request.spec->name, "it is not available yet"));

@@ -24,10 +24,7 @@ bool may_write_any_key(const resp::CommandSpec& spec) {
 }
 
 bool keeps_back(const Fence& fence, const resp::CommandTable& commands, resp::Args args) {
-  if (args.empty()) return false;
-  const resp::CommandSpec* spec = commands.find(args[0]);
-  if (spec != nullptr && spec->rule == resp::KeyRule::Container && args.size() > 1)
-    spec = commands.find_sub(*spec, args[1]);
+  const resp::CommandSpec* spec = resp::find_command(commands, args);
   if (spec == nullptr || !spec->arity_ok(args.size())) return false;
   thread_local std::vector<std::uint32_t> positions;
   if (!resp::find_keys(*spec, args, positions)) return false;

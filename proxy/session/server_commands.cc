@@ -73,6 +73,7 @@ class InfoGather final : public AllNodesGather {
     facts.requests_total = totals.requests;
     facts.connections_total = totals.clients;
     facts.errors_total = totals.errors;
+    facts.blocked_clients = totals.blocked_clients;
     facts.run_id = slots::node_id_of(table.cluster, client.core().connection_name);
     ReplyWriter(out, resp3()).verbatim(route::merge_info(facts, nodes(table), sections_));
     return true;

@@ -43,6 +43,11 @@ void Sessions::for_each(const std::function<void(ClientSession&)>& visit) {
   for (ClientSession* session : all) visit(*session);
 }
 
+ClientSession* Sessions::find(std::uint64_t id) {
+  auto found = sessions_.find(id);
+  return found == sessions_.end() ? nullptr : found->second.get();
+}
+
 void Sessions::remove(ClientSession* session) {
   auto found = sessions_.find(session->id());
   SP_ASSERT(found != sessions_.end());
@@ -54,6 +59,7 @@ void Sessions::remove(ClientSession* session) {
     std::ranges::replace(fenced_, session, static_cast<ClientSession*>(nullptr));
     core_.stats.fenced_clients.subtract(1);
   }
+  if (session->is_held_for(Hold::Pause)) paused_.remove(session);
   counts_.clients.fetch_sub(1, std::memory_order_relaxed);
   core_.stats.clients.subtract(1);
   session->end(std::move(self));
@@ -91,6 +97,7 @@ void Sessions::close_all() {
 }
 
 void Sessions::tick() {
+  paused_.tick();
   std::uint64_t limit = static_cast<std::uint64_t>(core_.table->timeouts.stalled_client.count());
   std::uint64_t now = core_.now_ms();
   // Those that owe us bytes are looked for once a second only: that is a walk over all.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "proxy/session/client_session.h"
+#include "proxy/session/paused_clients.h"
 
 namespace proxy::session {
 
@@ -24,6 +25,7 @@ struct WorkerTotals {
   std::uint64_t requests = 0;
   std::uint64_t clients = 0;
   std::uint64_t errors = 0;
+  std::uint64_t blocked_clients = 0;  // Now.
 };
 
 // Asks something of every worker's sessions; the answers come back to the worker that asked.
@@ -46,12 +48,17 @@ struct SessionCounts {
   std::atomic<std::uint64_t> next_id{1};
   std::atomic<std::uint64_t> unread_bytes{
       0};  // Of clients that do not take all of their replies at once.
+  ClientPause pause;
 };
 
 class Sessions {
  public:
   Sessions(WorkerCore& core, OtherWorkers& others, SessionCounts& counts, unsigned workers)
-      : core_(core), others_(others), counts_(counts), workers_(workers) {}
+      : core_(core),
+        others_(others),
+        counts_(counts),
+        workers_(workers),
+        paused_(core, counts.pause) {}
   ~Sessions();
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
@@ -60,12 +67,14 @@ class Sessions {
   void adopt(int descriptor, std::shared_ptr<const ListenerFacts> listener);
 
   [[nodiscard]] OtherWorkers& others() { return others_; }
+  [[nodiscard]] PausedClients& paused() { return paused_; }
   [[nodiscard]] WorkerTotals totals() const { return others_.totals(); }
   [[nodiscard]] unsigned workers() const { return workers_; }
   [[nodiscard]] std::size_t size() const { return sessions_.size(); }
   [[nodiscard]] std::uint64_t clients_of_all_workers() const {
     return counts_.clients.load(std::memory_order_relaxed);
   }
+  [[nodiscard]] ClientSession* find(std::uint64_t id);  // Null: none of this worker's.
   // `visit` may close the session it is given.
   void for_each(const std::function<void(ClientSession&)>& visit);
 
@@ -102,6 +111,7 @@ class Sessions {
   OtherWorkers& others_;
   SessionCounts& counts_;
   unsigned workers_;
+  PausedClients paused_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ClientSession>> sessions_;
   std::unordered_set<ClientSession*> watching_;
   std::vector<ClientSession*> resumables_;

@@ -33,11 +33,18 @@ void Transaction::add_for_proxy(std::string_view bytes) {
   ++count_;
 }
 
+void Transaction::note_writing(MayWrite may, std::string_view name) {
+  if (may == MayWrite::Yes) may_write_ = true;
+  if (!may_write_ && !is_spoiled_ && may != MayWrite::No)
+    calls_.push_back({may, std::string(name)});
+}
+
 void Transaction::spoil() {
   is_spoiled_ = true;
   bytes_ = {};
   own_ = {};
   scripts_ = {};
+  calls_ = {};
   bytes_of_own_ = 0;
 }
 

@@ -17,6 +17,7 @@
 
 #include "proxy/backend/backend_connection.h"
 #include "proxy/routing_table.h"
+#include "proxy/session/client_pause.h"
 #include "proxy/session/script_cache.h"
 #include "slots/slot.h"
 
@@ -39,6 +40,8 @@ class Transaction {
   void needs_script(const ScriptId& id) { scripts_.push_back(id); }
   // Something among its requests names no keys and may write any.
   void writes_any_key() { writes_any_key_ = true; }
+  // What it says of writing; `name`: of the script or function that it calls.
+  void note_writing(MayWrite may, std::string_view name);
   // A request could not be queued: EXEC will refuse the others too, which are forgotten.
   void spoil();
 
@@ -52,6 +55,15 @@ class Transaction {
     return !is_spoiled_ && (writes_any_key_ || (slot_ && fence.slots.contains(*slot_)));
   }
 
+  // A script or a function whose source or flags say whether it may write.
+  struct Call {
+    MayWrite may_write;
+    std::string name;
+  };
+  // For a pause: whether something in it does, whatever is called.
+  [[nodiscard]] bool may_write() const { return may_write_; }
+  [[nodiscard]] const std::vector<Call>& calls() const { return calls_; }
+
   struct Own {
     std::size_t place;  // Among all that was queued.
     std::string text;   // The request, and once it is answered, the reply.
@@ -64,10 +76,12 @@ class Transaction {
   std::string bytes_;
   std::vector<Own> own_;
   std::vector<ScriptId> scripts_;
+  std::vector<Call> calls_;
   std::optional<slots::SlotId> slot_;
   std::size_t bytes_of_own_ = 0;
   std::size_t count_ = 0;
   bool writes_any_key_ = false;
+  bool may_write_ = false;
   bool is_spoiled_ = false;
 };
 

@@ -85,6 +85,8 @@ void note_scripts(ClientSession& session, Transaction& transaction, const Reques
 void queue_for_node(ClientSession& session, Transaction& transaction, const Request& request) {
   if (!place_by_keys(session, transaction, request)) return;
   note_scripts(session, transaction, request);
+  const std::string_view name = request.args.size() > 1 ? request.args[1] : std::string_view();
+  transaction.note_writing(may_write(*request.spec, request.args), name);
   transaction.add_for_node(request.bytes);
   session.reply(kQueued);
 }

@@ -86,8 +86,10 @@ QueuedAs queued_as(const resp::CommandSpec& spec, resp::Args args) {
     case CommandId::ClientInfo:
     case CommandId::ClientNoEvict:
     case CommandId::ClientNoTouch:
+    case CommandId::ClientPause:
     case CommandId::ClientSetinfo:
     case CommandId::ClientSetname:
+    case CommandId::ClientUnpause:
     case CommandId::ClusterInfo:
     case CommandId::ClusterKeyslot:
     case CommandId::ClusterMyid:

@@ -347,7 +347,6 @@ def what_an_operator_does_is_refused_at_once_and_harms_nothing(shop):
         ("MIGRATE", "127.0.0.1", 1, "k", 0, 100),
         ("ACL", "SETUSER", "x"),
         ("MODULE", "LOAD", "/x.so"),
-        ("CLIENT", "PAUSE", 1000),
         ("CLIENT", "TRACKING", "ON"),
     ):
         got, took = timed(lambda args=args: client.raw(*args))

@@ -91,6 +91,14 @@ TEST_CASE("a client at a Unix socket has the flag U") {
   CHECK(client_line(facts).find(" flags=U ") != std::string::npos);
 }
 
+TEST_CASE("a client that waits for the end of a pause has the flag b, in a transaction xb") {
+  ClientFacts facts = kSeven;
+  facts.is_blocked = true;
+  CHECK(client_line(facts).find(" flags=b ") != std::string::npos);
+  facts.queued = 1;
+  CHECK(client_line(facts).find(" flags=xb ") != std::string::npos);
+}
+
 TEST_CASE("lists of several workers become one, by id as a number, whole lines and no byte lost") {
   CHECK(lines_by_id({"id=10 name=a\nid=2 name=b\n", "", "id=9 name=c\n"}) ==
         "id=2 name=b\nid=9 name=c\nid=10 name=a\n");
