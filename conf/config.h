@@ -92,8 +92,9 @@ struct Limits {
   ByteCount node_queue = 64'000'000;     // Per worker and node: request bytes not yet sent.
   ByteCount merged_reply = 64'000'000;   // A reply put together from several nodes.
   std::uint64_t large_connections = 16;  // Per worker and node: connections for streamed requests.
-  std::uint64_t pinned_connections = 100;  // Per worker and node: of sessions that watch keys.
-  ByteCount script_cache = 64'000'000;     // Script sources remembered.
+  std::uint64_t pinned_connections = 100;     // Per worker and node: of sessions that watch keys.
+  std::uint64_t blocking_connections = 1000;  // Per worker and node: of requests that may block.
+  ByteCount script_cache = 64'000'000;        // Script sources remembered.
   std::uint64_t slot_scan_keys =
       10'000'000;  // CLUSTER COUNTKEYSINSLOT is refused on a larger node.
 

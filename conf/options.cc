@@ -173,6 +173,9 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
     option<C, value::Count, &C::limits, &Limits::pinned_connections>(
         "limits.pinned_connections",
         "Per worker and node: clients that watch keys at once; further ones get an error."),
+    option<C, value::Count, &C::limits, &Limits::blocking_connections>(
+        "limits.blocking_connections",
+        "Per worker and node: clients that block at once (BLPOP); further ones get an error."),
     option<C, value::SizeOrZero, &C::limits, &Limits::script_cache>(
         "limits.script_cache",
         "Script sources remembered, to load them again on a node that lost them."),

@@ -33,6 +33,7 @@ control::WorkerFacts facts_of(const WorkerStats& stats) {
                     {"backend_failures", stats.backend_failures.get()},
                     {"fenced_clients", stats.fenced_clients.get()},
                     {"blocked_clients", stats.blocked_clients.get()},
+                    {"blocking_refused", stats.blocking_refused.get()},
                     {"unread_bytes", stats.unread_bytes.get()}};
   return facts;
 }

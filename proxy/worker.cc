@@ -176,7 +176,8 @@ void Worker::follow_fence() {
     sessions_->end_fence(last);
   }
   if (fence_) {
-    if (auto source = map.find(fence_->source)) backends_->node(*source).begin_fence();
+    if (auto source = map.find(fence_->source)) backends_->node(*source).begin_fence(fence_->slots);
+    sessions_->begin_fence(*fence_);
     uv_prepare_start(&fence_check_, [](uv_prepare_t* handle) {
       static_cast<Worker*>(handle->data)->acknowledge_fence();
     });
@@ -219,6 +220,7 @@ void Worker::close() {
   backends_->close_all("the proxy ends");
   end_turn();
   backends_.reset();
+  core_.graveyard.clear();  // Connections that were opened meanwhile, to send something again.
   uv_close(reinterpret_cast<uv_handle_t*>(&before_sleep_), nullptr);
   uv_close(reinterpret_cast<uv_handle_t*>(&after_events_), nullptr);
   uv_close(reinterpret_cast<uv_handle_t*>(&fence_check_), nullptr);

@@ -44,7 +44,8 @@ struct WorkerStats {
   Counter flushes;           // FLUSHALL and FLUSHDB of clients.
   Counter lost_flushes;      // Of them, those that a node may still execute, at any time.
   Counter fenced_clients;    // Sessions now whose next request waits for the end of a fence.
-  Counter blocked_clients;   // Sessions now that CLIENT PAUSE holds.
+  Counter blocked_clients;   // Sessions now that wait at a node (BLPOP), or for CLIENT PAUSE's end.
+  Counter blocking_refused;  // Of limits.blocking_connections: those that might not wait.
   Counter unread_bytes;      // Replies that clients have not read, now.
   Counter bytes_from_clients;
   Counter bytes_to_clients;

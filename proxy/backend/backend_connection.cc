@@ -196,10 +196,11 @@ void BackendConnection::read_replies() {
     end_measurement();
 }
 
-// A streamed request has no end yet that could be waited for.
+// A streamed request has no end yet that could be waited for, and others wait for more than the
+// node.
 void BackendConnection::begin_measurement() {
   measured_ms_ = tail_->submitted_ms;
-  if (measured_end_ != kNotMeasured || use_ == ConnectionUse::Large) return;
+  if (measured_end_ != kNotMeasured || use_ != ConnectionUse::Shared) return;
   measured_end_ = written_;
   measured_from_ns_ = uv_hrtime();
 }
@@ -348,6 +349,8 @@ void BackendConnection::retire() {
 
 bool BackendConnection::is_overdue(std::uint64_t limit_ms) const {
   if (head_ == nullptr) return false;
+  if (is_waiting_ && core_.now_ms() < wait_until_ms_) return false;
+  if (is_waiting_) return core_.now_ms() - wait_until_ms_ > limit_ms;
   return static_cast<std::uint32_t>(core_.now_ms()) - head_->submitted_ms > limit_ms;
 }
 

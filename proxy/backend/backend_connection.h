@@ -24,6 +24,7 @@
 #include "proxy/net/socket.h"
 #include "proxy/resp/reply_parser.h"
 #include "proxy/worker_core.h"
+#include "slots/key_slot.h"
 
 namespace proxy::backend {
 
@@ -31,9 +32,10 @@ class NodeBackend;
 
 enum class Protocol : std::uint8_t { Resp2, Resp3 };
 enum class ConnectionUse : std::uint8_t {
-  Shared,  // Requests of all sessions.
-  Large,   // One streamed request at a time.
-  Pinned,  // One session's, while the server remembers something of it (WATCH).
+  Shared,    // Requests of all sessions.
+  Large,     // One streamed request at a time.
+  Pinned,    // One session's, while the server remembers something of it (WATCH).
+  Blocking,  // One request at a time that may wait at the node (NodeWait).
 };
 
 // What each reply to a greeting answers.
@@ -59,6 +61,7 @@ class PinHolder {
  public:
   // It ended, and with it whatever the server remembered; not called once it was given back.
   virtual void on_pin_lost() = 0;
+  virtual void on_pin_tick() {}  // About ten times a second.
 
  protected:
   ~PinHolder() = default;
@@ -112,6 +115,7 @@ class BackendConnection final : public net::Socket, public Flushable {
   void resume_reading();
   void set_stream_source(StreamSource* source) { stream_source_ = source; }
   void set_pin_holder(PinHolder* holder) { pin_holder_ = holder; }
+  [[nodiscard]] PinHolder* pin_holder() { return pin_holder_; }
   [[nodiscard]] bool is_pinned() const { return pin_holder_ != nullptr; }
   // Takes no new requests from now on; ends once its tickets are answered.
   void retire();
@@ -130,6 +134,19 @@ class BackendConnection final : public net::Socket, public Flushable {
   void break_off() { retiring_ = true; }
   // What was submitted until now is what a fence waits for.
   void set_mark() { mark_ = appended_; }
+  // What is under way touches keys of no slot but this one (kNoSlot: none at all), and may take
+  // until then, whatever timeouts.request says.
+  void begin_wait(slots::SlotId slot, std::uint64_t until_ms) {
+    is_waiting_ = true;
+    wait_slot_ = slot;
+    wait_until_ms_ = until_ms;
+  }
+  void set_wait_limit(std::uint64_t until_ms) { wait_until_ms_ = until_ms; }
+  void end_wait() { is_waiting_ = false; }
+  // Nothing on it concerns these slots, however long it takes.
+  [[nodiscard]] bool waits_outside(const slots::SlotSet& slots) const {
+    return is_waiting_ && (wait_slot_ == slots::kNoSlot || !slots.contains(wait_slot_));
+  }
   // Whether all that was submitted before the mark is answered. By replies: a request that was sent
   // and not answered may still be executed.
   [[nodiscard]] bool is_past_mark() const { return answered_ >= mark_; }
@@ -180,6 +197,9 @@ class BackendConnection final : public net::Socket, public Flushable {
   bool retiring_ = false;
   bool write_blocked_ = false;
   bool read_paused_ = false;
+  bool is_waiting_ = false;
+  slots::SlotId wait_slot_ = slots::kNoSlot;
+  std::uint64_t wait_until_ms_ = 0;
   std::string greeting_;                      // Bytes of the greeting not written yet.
   std::vector<GreetingStep> greeting_steps_;  // What each awaited reply of the greeting answers.
   std::size_t greeting_next_ = 0;

@@ -73,6 +73,22 @@ BackendConnection* NodeBackend::take_pinned(Protocol protocol, PinHolder* holder
   return connection;
 }
 
+BackendConnection* NodeBackend::take_blocking(Protocol protocol, PinHolder* holder) {
+  BackendConnection* connection =
+      take(blocking_, core_.table->limits.blocking_connections, protocol, ConnectionUse::Blocking);
+  if (connection != nullptr) connection->set_pin_holder(holder);
+  return connection;
+}
+
+BackendConnection* NodeBackend::beside(const BackendConnection& connection) {
+  const std::string* why = nullptr;
+  BackendConnection* shared = has_left_ ? nullptr : accepting(Protocol::Resp2, why);
+  if (shared == nullptr || shared->state() != BackendConnection::State::Ready) return nullptr;
+  const std::string& here = shared->server_side().run_id;
+  const std::string& there = connection.server_side().run_id;
+  return here.empty() || there.empty() || here == there ? shared : nullptr;
+}
+
 void NodeBackend::give_back(BackendConnection* connection, std::string_view leave) {
   connection->set_pin_holder(nullptr);
   if (!leave.empty()) {
@@ -92,13 +108,28 @@ void NodeBackend::wake_waiting() {
   for (StreamSource* source : waiting) source->on_room();
 }
 
+NodeBackend::Pool* NodeBackend::pool_of(ConnectionUse use) {
+  switch (use) {
+    case ConnectionUse::Shared:
+      break;
+    case ConnectionUse::Large:
+      return &large_;
+    case ConnectionUse::Pinned:
+      return &pinned_;
+    case ConnectionUse::Blocking:
+      return &blocking_;
+  }
+  return nullptr;
+}
+
 std::unique_ptr<BackendConnection> NodeBackend::remove(BackendConnection* connection) {
   for (BackendConnection*& shared : shared_) {
     if (shared == connection) shared = nullptr;
   }
-  for (Pool* pool : {&large_, &pinned_}) std::erase(pool->idle, connection);
-  if (connection->use() == ConnectionUse::Large) --large_.count;
-  if (connection->use() == ConnectionUse::Pinned) --pinned_.count;
+  if (Pool* pool = pool_of(connection->use())) {
+    std::erase(pool->idle, connection);
+    --pool->count;
+  }
   auto found = std::find_if(connections_.begin(), connections_.end(),
                             [&](const auto& owned) { return owned.get() == connection; });
   SP_ASSERT(found != connections_.end());
@@ -174,9 +205,24 @@ void NodeBackend::fail_overdue(std::uint64_t limit_ms) {
   }
 }
 
-void NodeBackend::begin_fence() {
+void NodeBackend::tick() {
+  // A tick may open a connection.
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    if (PinHolder* holder = connections_[i]->pin_holder()) holder->on_pin_tick();
+  }
+  if (blocking_.idle.size() <= kIdleBlockingKept) return;
+  std::size_t extra = blocking_.idle.size() - kIdleBlockingKept;
+  for (std::size_t n = 1 + extra / kIdleBlockingTicks; n > 0; --n) {
+    BackendConnection* oldest = blocking_.idle.front();
+    oldest->destroy(remove(oldest));
+  }
+}
+
+void NodeBackend::begin_fence(const slots::SlotSet& slots) {
   is_fenced_ = true;
-  for (const auto& connection : connections_) connection->set_mark();
+  for (const auto& connection : connections_) {
+    if (!connection->waits_outside(slots)) connection->set_mark();
+  }
 }
 
 bool NodeBackend::has_answered() const {
@@ -231,8 +277,10 @@ void NodeBackend::on_connection_failed(BackendConnection* connection, const std:
                                        bool was_ready, const std::vector<Ticket*>& unsent,
                                        std::string_view bytes) {
   Protocol protocol = connection->protocol();
-  // On another connection the server would not know what it remembered on a pinned one.
-  bool is_pinned = connection->use() == ConnectionUse::Pinned;
+  // On another connection the server would not know what it remembered on a pinned one, and others
+  // would wait behind a request that blocks.
+  bool is_pinned =
+      connection->use() == ConnectionUse::Pinned || connection->use() == ConnectionUse::Blocking;
   // One that was broken off on purpose says nothing about the node.
   bool is_given_up = connection->is_retiring();
   connection->destroy(remove(connection));
@@ -259,17 +307,21 @@ void NodeBackend::on_connection_failed(BackendConnection* connection, const std:
 // Requests of which no byte was written, in their order, on a new connection.
 void NodeBackend::send_again(Protocol protocol, const std::vector<Ticket*>& tickets,
                              std::string_view bytes) {
-  BackendConnection* connection = shared(protocol);
+  BackendConnection* connection = nullptr;
   for (Ticket* ticket : tickets) {
     std::size_t count = ticket->request_bytes;
     if (ticket->owner == nullptr && !ticket->sent_ahead) {
       core_.tickets.give(ticket);
+    } else if (ticket->once) {
+      ticket->owner->on_lost(ticket, resp::errors::node_reply(route().name, route().address.text(),
+                                                              "connection lost", ticket->slot));
     } else {
+      connection = shared(protocol);
       connection->submit(ticket, bytes.data(), count);
     }
     bytes.remove_prefix(count);
   }
-  if (is_fenced_) connection->set_mark();
+  if (is_fenced_ && connection != nullptr) connection->set_mark();
 }
 
 void NodeBackend::on_connection_retired(BackendConnection* connection) {
@@ -281,13 +333,11 @@ void NodeBackend::on_connection_retired(BackendConnection* connection) {
 bool NodeBackend::on_connection_drained(BackendConnection* connection) {
   if (connection->is_pinned() && !connection->is_retiring()) return true;
   connection->set_stream_source(nullptr);
-  bool is_pinnable = connection->use() == ConnectionUse::Pinned;
-  Pool& pool = is_pinnable ? pinned_ : large_;
-  bool keep = connection->use() != ConnectionUse::Shared && connection->is_idle() &&
-              !connection->is_retiring() &&
-              pool.idle.size() < (is_pinnable ? kIdlePinnedMax : kIdleLargeMax);
+  Pool* pool = pool_of(connection->use());
+  bool keep = pool != nullptr && connection->is_idle() && !connection->is_retiring() &&
+              pool->idle.size() < pool->idle_max;
   if (keep) {
-    pool.idle.push_back(connection);
+    pool->idle.push_back(connection);
   } else {
     connection->destroy(remove(connection));
   }
@@ -332,6 +382,7 @@ void Backends::tick() {
     for (const auto& node : nodes_) node->fail_overdue(limit);
     for (const Leaving& leaving : leaving_) leaving.node->fail_overdue(limit);
   }
+  for (const auto& node : nodes_) node->tick();
   for (const Leaving& leaving : leaving_) {
     if (core_.now_ms() >= leaving.until_ms) leaving.node->fail_all("the node has left the map");
   }

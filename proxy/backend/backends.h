@@ -3,7 +3,8 @@
 // Per node and protocol version one shared connection carries the requests of all sessions. It is
 // replaced when a reply above limits.stream_reply takes it over. Streamed requests get connections
 // of their own, up to limits.large_connections; sessions that watch keys too, up to
-// limits.pinned_connections.
+// limits.pinned_connections, and requests that may wait at the node, up to
+// limits.blocking_connections.
 //
 // A node that leaves the map gets no new requests. Those under way are still answered, for up to
 // timeouts.drain; their sessions are held meanwhile, so that nothing overtakes them elsewhere.
@@ -65,6 +66,12 @@ class NodeBackend {
   // A connection for one session; null: limits.pinned_connections are in use. give_back() it, but
   // not once it was lost.
   BackendConnection* take_pinned(Protocol protocol, PinHolder* holder);
+  // A connection for one request that may wait; null: limits.blocking_connections are in use. It is
+  // given back like a pinned one.
+  BackendConnection* take_blocking(Protocol protocol, PinHolder* holder);
+  // A connection that all share and that leads to the same process of the server as this one; null:
+  // there is none now.
+  BackendConnection* beside(const BackendConnection& connection);
   // `leave` undoes what the server remembers of the session; empty: it remembers nothing, or not
   // any more once it has answered what is under way.
   void give_back(BackendConnection* connection, std::string_view leave);
@@ -82,10 +89,12 @@ class NodeBackend {
   // What a connection finds that leads to another process than NodeRoute::only_run_id.
   static const std::string kRestarted;
   void fail_overdue(std::uint64_t limit_ms);
+  void tick();  // About ten times a second.
 
   // A fence of this node's slots begins: until has_answered(), some of what was submitted before is
-  // not answered, on whichever connection. What has to be sent again counts as submitted before.
-  void begin_fence();
+  // not answered, on whichever connection. What has to be sent again counts as submitted before;
+  // what waits for keys of other slots does not count.
+  void begin_fence(const slots::SlotSet& slots);
   [[nodiscard]] bool has_answered() const;
   // Client ids, at the server that runs now, of connections that were lost with requests on them
   // that were sent and not answered: the server may still execute those. 0: of one without a known
@@ -111,8 +120,9 @@ class NodeBackend {
  private:
   static constexpr std::uint64_t kBackoffFirstMs = 20;
   static constexpr std::uint64_t kBackoffMostMs = 500;
-  static constexpr std::size_t kIdleLargeMax = 2;
-  static constexpr std::size_t kIdlePinnedMax = 16;
+  // A burst's idle connections for requests that wait go little by little, down to so many.
+  static constexpr std::size_t kIdleBlockingKept = 16;
+  static constexpr std::size_t kIdleBlockingTicks = 64;
   // A busy node's oldest request that waits for longer is the script, or stands behind it: the
   // server reads no more from that connection, where on any other it would say BUSY.
   static constexpr std::uint64_t kStuckMs = 1000;
@@ -122,10 +132,12 @@ class NodeBackend {
 
   // Connections that are taken and come back.
   struct Pool {
+    std::size_t idle_max;
     std::vector<BackendConnection*> idle;
-    std::size_t count = 0;  // The idle ones included.
+    std::size_t count;  // The idle ones included.
   };
 
+  [[nodiscard]] Pool* pool_of(ConnectionUse use);
   BackendConnection* take(Pool& pool, std::size_t limit, Protocol protocol, ConnectionUse use);
   void for_all_now(const std::function<void(BackendConnection&)>& act);
   void retire(BackendConnection& connection);
@@ -143,8 +155,9 @@ class NodeBackend {
   slots::NodeIndex index_;
   BackendConnection* shared_[2] = {nullptr, nullptr};
   std::vector<std::unique_ptr<BackendConnection>> connections_;
-  Pool large_;
-  Pool pinned_;
+  Pool large_{2, {}, 0};
+  Pool pinned_{16, {}, 0};
+  Pool blocking_{~std::size_t{0}, {}, 0};
   std::vector<StreamSource*> waiting_;
   std::uint64_t connections_opened_ = 0;
   bool has_left_ = false;
@@ -166,7 +179,7 @@ class Backends {
   [[nodiscard]] std::size_t count() const { return nodes_.size(); }
   // Takes core.table over as the new snapshot; `before` is the one until now (null at first).
   void install(const RoutingTable* before);
-  void tick();  // Every 100 ms or so: timeouts.request, nodes that left.
+  void tick();  // Every 100 ms or so: timeouts.request, nodes that left, idle connections.
   void close_all(const std::string& why);
   void forget(StreamSource* source);
 

@@ -74,6 +74,8 @@ struct alignas(64) Ticket {
   // The proxy's own: nobody waits for the reply, but others count on its effect.
   bool sent_ahead : 1 = false;
   bool large : 1 = false;  // A streamed request, on a connection of its own.
+  bool once : 1 =
+      false;  // Means this process of the server: never sent again on another connection.
 
   Ticket() : inline_{} {}
 
@@ -127,7 +129,7 @@ class TicketPool {
     ticket->pending = nullptr;
     ticket->reply_bytes = 0;
     ticket->begun = ticket->done = ticket->retiring = ticket->silent = ticket->sent_ahead =
-        ticket->large = false;
+        ticket->large = ticket->once = false;
     pool_.give(ticket);
   }
   void trim() { pool_.trim(); }  // See SlabPool.

@@ -25,10 +25,7 @@ using resp::CommandFlag;
 using resp::CommandId;
 using resp::CommandSpec;
 
-constexpr std::string_view kTransactions = "transactions are not available yet";
-constexpr std::string_view kBlocking = "blocking commands are not available yet";
 constexpr std::string_view kPubSub = "publish/subscribe is not available yet";
-constexpr std::string_view kWait = "a shared connection can't tell which writes to wait for";
 constexpr std::string_view kOneServer = "it acts on one server; connect to the node itself";
 constexpr std::string_view kDatabases = "there is one database, 0";
 constexpr std::string_view kReplication =
@@ -64,6 +61,7 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::Randomkey, CommandWay::AllNodes},
     {CommandId::Scan, CommandWay::AllNodes},
     {CommandId::Script, CommandWay::AllNodes},
+    {CommandId::Wait, CommandWay::AllNodes},
 
     {CommandId::Command, CommandWay::AnyNode},
     {CommandId::Function, CommandWay::AnyNode},
@@ -75,11 +73,14 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::Client, CommandWay::Local},
     {CommandId::Cluster, CommandWay::Local},
     {CommandId::Config, CommandWay::Local},
+    {CommandId::Discard, CommandWay::Local},
     {CommandId::Echo, CommandWay::Local},
+    {CommandId::Exec, CommandWay::Local},
     {CommandId::Hello, CommandWay::Local},
     {CommandId::Latency, CommandWay::Local},
     {CommandId::Lolwut, CommandWay::Local},
     {CommandId::Module, CommandWay::Local},
+    {CommandId::Multi, CommandWay::Local},
     {CommandId::Ping, CommandWay::Local},
     {CommandId::Quit, CommandWay::Local},
     {CommandId::Readonly, CommandWay::Local},
@@ -89,20 +90,8 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::Select, CommandWay::Local},
     {CommandId::Slowlog, CommandWay::Local},
     {CommandId::Time, CommandWay::Local},
+    {CommandId::Unwatch, CommandWay::Local},
 
-    {CommandId::Discard, CommandWay::Refused, kTransactions},
-    {CommandId::Exec, CommandWay::Refused, kTransactions},
-    {CommandId::Multi, CommandWay::Refused, kTransactions},
-    {CommandId::Unwatch, CommandWay::Refused, kTransactions},
-    {CommandId::Watch, CommandWay::Refused, kTransactions},
-    {CommandId::Blmove, CommandWay::Refused, kBlocking},
-    {CommandId::Blmpop, CommandWay::Refused, kBlocking},
-    {CommandId::Blpop, CommandWay::Refused, kBlocking},
-    {CommandId::Brpop, CommandWay::Refused, kBlocking},
-    {CommandId::Brpoplpush, CommandWay::Refused, kBlocking},
-    {CommandId::Bzmpop, CommandWay::Refused, kBlocking},
-    {CommandId::Bzpopmax, CommandWay::Refused, kBlocking},
-    {CommandId::Bzpopmin, CommandWay::Refused, kBlocking},
     {CommandId::Psubscribe, CommandWay::Refused, kPubSub},
     {CommandId::Publish, CommandWay::Refused, kPubSub},
     {CommandId::Pubsub, CommandWay::Refused, kPubSub},
@@ -112,7 +101,6 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::Subscribe, CommandWay::Refused, kPubSub},
     {CommandId::Sunsubscribe, CommandWay::Refused, kPubSub},
     {CommandId::Unsubscribe, CommandWay::Refused, kPubSub},
-    {CommandId::Wait, CommandWay::Refused, kWait},
     {CommandId::Bgrewriteaof, CommandWay::Refused, kOneServer},
     {CommandId::Bgsave, CommandWay::Refused, kOneServer},
     {CommandId::Debug, CommandWay::Refused, kOneServer},
@@ -154,9 +142,6 @@ SpecialWay find_way(const CommandSpec& spec) {
 
 // Refusals that hang on arguments; empty: none.
 std::string_view refused_argument(const CommandSpec& spec, resp::Args args) {
-  if (spec.rule == resp::KeyRule::Streams) {
-    if (resp::reads_blocking(args)) return kBlocking;
-  }
   if (spec.name == "copy" && resp::copies_to_other_database(args))
     return "there is one database, 0";
   const bool is_sort = spec.name == "sort" || spec.name == "sort_ro";

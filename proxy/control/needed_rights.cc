@@ -34,6 +34,7 @@ const std::vector<Line>& lines() {
       {Who::Both, "client|id", Keys::None, true, {"CLIENT", "ID"}},
       {Who::Both, "client|list", Keys::None, true, {"CLIENT", "LIST", "ID", "1"}},
       {Who::Both, "client|kill", Keys::None, true, {"CLIENT", "KILL", "ID", "0"}},
+      {Who::Source, "client|unblock", Keys::None, true, {"CLIENT", "UNBLOCK", "0"}},
       {Who::Both, "client|tracking", Keys::None, true, {"CLIENT", "TRACKING", "OFF"}},
       {Who::Both, "role", Keys::None, true, {"ROLE"}},
       {Who::Both, "info", Keys::None, true, {"INFO", "server"}},

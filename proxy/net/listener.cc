@@ -20,6 +20,11 @@ namespace {
 
 constexpr int kBacklog = 4096;
 constexpr int kAcceptsPerTurn = 64;  // So that a burst of connections does not starve the sessions.
+// A client that has vanished without a word is noticed after ten minutes, as by Redis's defaults
+// (tcp-keepalive 300): one that is blocked says nothing that could fail.
+constexpr int kKeepaliveIdleSeconds = 300;
+constexpr int kKeepaliveEverySeconds = 100;
+constexpr int kKeepaliveTries = 3;
 
 slots::Result<SocketAddress> address_to_bind(const conf::Address& address) {
   if (auto literal = literal_address(address)) return *literal;
@@ -54,6 +59,18 @@ void share(int descriptor) {
   ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
 }
 
+// What the listening socket says holds for those that it accepts.
+void keep_alive(int descriptor) {
+  const int on = 1;
+  ::setsockopt(descriptor, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  auto set = [&](int option, int value) {
+    ::setsockopt(descriptor, IPPROTO_TCP, option, &value, sizeof value);
+  };
+  set(TCP_KEEPIDLE, kKeepaliveIdleSeconds);
+  set(TCP_KEEPINTVL, kKeepaliveEverySeconds);
+  set(TCP_KEEPCNT, kKeepaliveTries);
+}
+
 // -1: errno says why.
 int listen_on(const SocketAddress& address, bool shared) {
   int descriptor = ::socket(address.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -64,6 +81,7 @@ int listen_on(const SocketAddress& address, bool shared) {
   if (address.family() == AF_INET6)
     ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   if (shared) share(descriptor);
+  if (address.family() != AF_UNIX) keep_alive(descriptor);
   if (::bind(descriptor, address.get(), address.length) == 0 && ::listen(descriptor, kBacklog) == 0)
     return descriptor;
   int error = errno;

@@ -52,8 +52,9 @@ int Socket::release(std::unique_ptr<Socket> self) {
 
 void Socket::on_closed(uv_handle_t* handle) { delete static_cast<Socket*>(handle->data); }
 
-void Socket::watch(bool readable, bool writable) {
-  int events = (readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0);
+void Socket::watch(bool readable, bool writable, bool hang_up) {
+  int events =
+      (readable ? UV_READABLE : 0) | (writable ? UV_WRITABLE : 0) | (hang_up ? UV_DISCONNECT : 0);
   if (events == events_) return;
   events_ = events;
   if (events == 0) {
@@ -71,6 +72,8 @@ void Socket::on_poll(uv_poll_t* handle, int status, int events) {
     self->on_ready(false, false, true);
     return;
   }
+  if ((events & UV_DISCONNECT) != 0) [[unlikely]]
+    return self->on_hung_up();
   self->on_ready((events & UV_READABLE) != 0, (events & UV_WRITABLE) != 0, false);
 }
 

@@ -51,7 +51,8 @@ class Socket {
   // As close(), but the descriptor stays open, and is the caller's from now on.
   [[nodiscard]] int release(std::unique_ptr<Socket> self);
 
-  void watch(bool readable, bool writable);
+  // `hang_up`: on_hung_up() tells, even while nothing is read, that the peer has closed its side.
+  void watch(bool readable, bool writable, bool hang_up = false);
   [[nodiscard]] bool is_reading() const { return (events_ & UV_READABLE) != 0; }
 
   IoResult read_some(char* bytes, std::size_t capacity);
@@ -67,6 +68,8 @@ class Socket {
   // The descriptor is ready; exactly one call per loop turn. `broken`: poll reported an error on
   // it.
   virtual void on_ready(bool readable, bool writable, bool broken) = 0;
+  // The same for watch()'s hang_up, instead; it comes again as long as that is watched.
+  virtual void on_hung_up() {}
 
  private:
   IoResult write_blocks(BlockPool& pool, ByteChain& chain);

@@ -211,17 +211,19 @@ Status find_keys(const CommandSpec& spec, Args args, Positions& positions) {
   }
 }
 
+std::size_t block_option(Args args) {
+  std::size_t place = 0;
+  find_streams_word(args, [&](std::size_t i) {
+    if (is_word(args[i], "block")) place = i;
+  });
+  return place;
+}
+
 const CommandSpec* find_command(const CommandTable& commands, Args args) {
   if (args.empty()) return nullptr;
   const CommandSpec* spec = commands.find(args[0]);
   if (spec == nullptr || spec->rule != KeyRule::Container || args.size() == 1) return spec;
   return commands.find_sub(*spec, args[1]);
-}
-
-bool reads_blocking(Args args) {
-  bool blocks = false;
-  find_streams_word(args, [&](std::size_t i) { blocks |= is_word(args[i], "block"); });
-  return blocks;
 }
 
 std::string_view option_with_foreign_keys(Args args) {

@@ -26,9 +26,9 @@ namespace proxy::resp {
 [[nodiscard]] slots::Status find_keys(const CommandSpec& spec, Args args,
                                       std::vector<std::uint32_t>& positions);
 
-// Whether XREAD or XREADGROUP may wait for entries: BLOCK among the options, not as a group's or
-// consumer's name.
-[[nodiscard]] bool reads_blocking(Args args);
+// The place of XREAD's or XREADGROUP's BLOCK, which lets it wait for entries: among the options, not
+// as a group's or consumer's name. 0: there is none.
+[[nodiscard]] std::size_t block_option(Args args);
 
 // The option of SORT whose pattern names keys that may lie on any node: "BY", "GET", or empty.
 [[nodiscard]] std::string_view option_with_foreign_keys(Args args);

@@ -29,7 +29,7 @@ struct ClientFacts {
   std::size_t unread_bytes = 0;
   int protocol = 2;
   int queued = -1;          // Commands of an open transaction; -1: none is open.
-  bool is_blocked = false;  // Held by CLIENT PAUSE.
+  bool is_blocked = false;  // Waits at a node (BLPOP), or is held by CLIENT PAUSE.
   bool is_unix = false;     // Came by a Unix socket.
 };
 

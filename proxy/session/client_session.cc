@@ -9,6 +9,7 @@
 #include "proxy/resp/key_finder.h"
 #include "proxy/resp/reserved_key.h"
 #include "proxy/route/cluster_replies.h"
+#include "proxy/session/blocked_call.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/fence_rules.h"
 #include "proxy/session/sessions.h"
@@ -148,6 +149,14 @@ void ClientSession::on_ready(bool readable, bool writable, bool broken) {
     if ((head_ == nullptr && out_.empty()) || is_midway) return close_now();
     close_after_replies();
   }
+}
+
+// Watched for while it is blocked. As for Redis it is gone then, even if it still reads: an element
+// that comes now should be somebody else's.
+void ClientSession::on_hung_up() {
+  if (blocked_call_ == nullptr) return watch_now();
+  close_after_replies();
+  blocked_call_->take_back(TakenBack::ClientLeft);
 }
 
 void ClientSession::take_input(const char* bytes, std::size_t count) {
@@ -397,7 +406,9 @@ void ClientSession::resume() {
 }
 
 void ClientSession::watch_now() {
-  if (is_open()) watch(!closing_ && !read_stopped_, write_blocked_);
+  if (!is_open()) return;
+  const bool is_blocked = blocked_call_ != nullptr && !closing_;
+  watch(!closing_ && !read_stopped_, write_blocked_, is_blocked);
 }
 
 // --- ending
@@ -411,6 +422,7 @@ void ClientSession::close_after_replies() {
 
 void ClientSession::drain() {
   draining_ = true;
+  if (blocked_call_ != nullptr) blocked_call_->take_back(TakenBack::ProxyEnds);
   if (is_held_for(Hold::Pause)) {  // Nobody waits for the end of a pause.
     input_.reset();
     return close_after_replies();

@@ -31,6 +31,7 @@
 
 namespace proxy::session {
 
+class BlockedCall;
 class Sessions;
 class Transaction;
 class Watch;
@@ -117,6 +118,10 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] Watch* watch_if_any() { return watch_.get(); }
   void set_watch(std::unique_ptr<Watch> watch);
   std::unique_ptr<Watch> take_watch();
+  // The request that waits at a node for as long as the client likes; null: none.
+  [[nodiscard]] BlockedCall* blocked_call() { return blocked_call_; }
+  void set_blocked_call(BlockedCall* call) { blocked_call_ = call; }
+  [[nodiscard]] bool is_draining() const { return draining_; }
   [[nodiscard]] std::uint64_t created_ms() const { return created_ms_; }
   [[nodiscard]] std::uint64_t last_active_ms() const { return last_active_ms_; }
   [[nodiscard]] std::size_t unread_bytes() const { return unread_; }
@@ -206,6 +211,7 @@ class ClientSession final : public net::Socket,
   };
 
   void on_ready(bool readable, bool writable, bool broken) override;
+  void on_hung_up() override;
   void take_input(const char* bytes, std::size_t count);
   std::size_t process(const char* bytes, std::size_t size, resp::FrameState& frame);
   bool process_inline(const char* bytes, std::size_t size, std::size_t& consumed);
@@ -274,6 +280,7 @@ class ClientSession final : public net::Socket,
   std::unique_ptr<SessionNotes> notes_;
   std::unique_ptr<Transaction> transaction_;
   std::unique_ptr<Watch> watch_;
+  BlockedCall* blocked_call_ = nullptr;
   std::string* captured_ = nullptr;                  // Where replies go instead of to the client.
   std::vector<backend::BackendConnection*> paused_;  // Whose replies wait for this client to read.
 

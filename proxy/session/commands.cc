@@ -22,14 +22,8 @@ void refuse(ClientSession& session, const Request& request, std::string_view why
   session.reply_error(resp::errors::not_supported(request.spec->name, why));
 }
 
-void refuse_blocking(ClientSession& session, const Request& request) {
-  refuse(session, request, "blocking commands are not available yet");
-}
 void refuse_pubsub(ClientSession& session, const Request& request) {
   refuse(session, request, "publish/subscribe is not available yet");
-}
-void refuse_wait(ClientSession& session, const Request& request) {
-  refuse(session, request, "a shared connection can't tell which writes to wait for");
 }
 void refuse_server_administration(ClientSession& session, const Request& request) {
   refuse(session, request, "it acts on one server; connect to the node itself");
@@ -42,12 +36,6 @@ void refuse_replication(ClientSession& session, const Request& request) {
 }
 void refuse_migrate(ClientSession& session, const Request& request) {
   refuse(session, request, "keys move by plans: see slotctl");
-}
-
-// XREAD and XREADGROUP block only when they say so.
-void command_xread(ClientSession& session, const Request& request) {
-  if (resp::reads_blocking(request.args)) return refuse_blocking(session, request);
-  forward_by_keys(session, request);
 }
 
 // BY and GET patterns name keys that may lie anywhere: a cluster node refuses them, with this text.
@@ -116,6 +104,7 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Time, command_time},
     {CommandId::Touch, command_sum_over_keys},
     {CommandId::Unlink, command_sum_over_keys},
+    {CommandId::Wait, command_wait},
     {CommandId::Xread, command_xread},
     {CommandId::Xreadgroup, command_xread},
 
@@ -125,14 +114,14 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Unwatch, command_unwatch},
     {CommandId::Watch, command_watch},
 
-    {CommandId::Blmove, refuse_blocking},
-    {CommandId::Blmpop, refuse_blocking},
-    {CommandId::Blpop, refuse_blocking},
-    {CommandId::Brpop, refuse_blocking},
-    {CommandId::Brpoplpush, refuse_blocking},
-    {CommandId::Bzmpop, refuse_blocking},
-    {CommandId::Bzpopmax, refuse_blocking},
-    {CommandId::Bzpopmin, refuse_blocking},
+    {CommandId::Blmove, command_blocking},
+    {CommandId::Blmpop, command_blocking},
+    {CommandId::Blpop, command_blocking},
+    {CommandId::Brpop, command_blocking},
+    {CommandId::Brpoplpush, command_blocking},
+    {CommandId::Bzmpop, command_blocking},
+    {CommandId::Bzpopmax, command_blocking},
+    {CommandId::Bzpopmin, command_blocking},
 
     {CommandId::Psubscribe, refuse_pubsub},
     {CommandId::Publish, refuse_pubsub},
@@ -143,8 +132,6 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Subscribe, refuse_pubsub},
     {CommandId::Sunsubscribe, refuse_pubsub},
     {CommandId::Unsubscribe, refuse_pubsub},
-
-    {CommandId::Wait, refuse_wait},
 
     {CommandId::Bgrewriteaof, refuse_server_administration},
     {CommandId::Bgsave, refuse_server_administration},
@@ -251,25 +238,33 @@ slots::NodeIndex any_node(ClientSession& session) {
 }
 
 void forward_by_keys(ClientSession& session, const Request& request) {
-  thread_local std::vector<std::uint32_t> positions;
-  if (slots::Status found = resp::find_keys(*request.spec, request.args, positions); !found) {
-    return session.reply_error(found.error().message);
-  }
-  if (positions.empty()) {
+  const std::optional<slots::SlotId> slot = slot_of_keys(session, request);
+  if (!slot) return;
+  if (*slot == slots::kNoSlot) {
     if (!may_go_anywhere(*request.spec)) return refuse_server_administration(session, request);
     slots::NodeIndex node = any_node(session);
     if (node != slots::kNoNode) session.forward(node, slots::kNoSlot, request.bytes);
     return;
   }
+  slots::NodeIndex owner = session.table().map->owner(*slot);
+  if (session.is_elsewhere(*slot, owner)) return session.redirect(*slot, owner);
+  session.forward(owner, *slot, request.bytes);
+}
+
+std::optional<slots::SlotId> slot_of_keys(ClientSession& session, const Request& request) {
+  thread_local std::vector<std::uint32_t> positions;
+  if (slots::Status found = resp::find_keys(*request.spec, request.args, positions); !found)
+    return session.reply_error(found.error().message), std::nullopt;
+  if (positions.empty()) return slots::kNoSlot;
   slots::SlotId slot = slots::slot_of_key(request.args[positions[0]]);
   for (std::uint32_t position : positions) {
     std::string_view key = request.args[position];
-    if (resp::is_reserved_key(key)) return session.reply_error(resp::errors::kReservedKey);
-    if (slots::slot_of_key(key) != slot) return session.reply_error(resp::errors::kCrossSlot);
+    if (resp::is_reserved_key(key))
+      return session.reply_error(resp::errors::kReservedKey), std::nullopt;
+    if (slots::slot_of_key(key) != slot)
+      return session.reply_error(resp::errors::kCrossSlot), std::nullopt;
   }
-  slots::NodeIndex owner = session.table().map->owner(slot);
-  if (session.is_elsewhere(slot, owner)) return session.redirect(slot, owner);
-  session.forward(owner, slot, request.bytes);
+  return slot;
 }
 
 }  // namespace proxy::session

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -41,6 +42,11 @@ void dispatch(ClientSession& session, Request& request);
 // To the owner of the keys that the command's spec names: CROSSSLOT, MOVED or forwarded. A command
 // without keys goes to the endpoint's node, or to any on the forward port.
 void forward_by_keys(ClientSession& session, const Request& request);
+
+// The slot of all its keys, kNoSlot if it names none; nothing: it was answered, as CROSSSLOT, as
+// reserved, or as wrong in itself.
+[[nodiscard]] std::optional<slots::SlotId> slot_of_keys(ClientSession& session,
+                                                        const Request& request);
 
 // Whether a request without keys may go to any node over a shared connection. What a learned
 // command does is unknown; one that administers could change the connection.
@@ -87,6 +93,10 @@ void command_mget(ClientSession& session, const Request& request);
 void command_mset(ClientSession& session, const Request& request);
 void command_sum_over_keys(ClientSession& session,
                            const Request& request);  // DEL, UNLINK, EXISTS, TOUCH
+// blocking_commands.cc
+void command_blocking(ClientSession& session, const Request& request);  // BLPOP and its like
+void command_xread(ClientSession& session, const Request& request);     // XREAD, XREADGROUP
+void command_wait(ClientSession& session, const Request& request);
 // keyspace_commands.cc
 void command_dbsize(ClientSession& session, const Request& request);
 void command_keys(ClientSession& session, const Request& request);

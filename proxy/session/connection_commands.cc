@@ -14,6 +14,7 @@
 #include "proxy/resp/command_table.h"
 #include "proxy/session/all_nodes.h"
 #include "proxy/session/answer_of_all.h"
+#include "proxy/session/blocked_call.h"
 #include "proxy/session/client_list.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/sessions.h"
@@ -79,6 +80,10 @@ ClientFacts facts_of(ClientSession& session) {
   facts.is_blocked = session.is_held_for(Hold::Pause);
   if (const Transaction* transaction = session.transaction())
     facts.queued = static_cast<int>(transaction->size());
+  if (const BlockedCall* call = session.blocked_call()) {
+    facts.is_blocked = true;
+    facts.last_command = call->command().name;
+  }
   if (const SessionNotes* notes = session.notes_if_any()) {
     facts.name = notes->name;
     facts.library_name = notes->library_name;
@@ -178,6 +183,35 @@ void client_kill(ClientSession& session, const Request& request) {
       });
 }
 
+void client_unblock(ClientSession& session, const Request& request) {
+  backend::UnblockReply reply = backend::UnblockReply::Timeout;
+  if (request.args.size() > 4) {
+    return session.reply_error(
+        "ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try CLIENT HELP.");
+  }
+  if (request.args.size() == 4) {
+    if (resp::is_word(request.args[3], "error")) {
+      reply = backend::UnblockReply::Error;
+    } else if (!resp::is_word(request.args[3], "timeout")) {
+      return session.reply_error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+    }
+  }
+  auto id = resp::integer_of(request.args[2]);
+  if (!id) return session.reply_error(resp::errors::kNotInteger);
+  auto answer = AnswerOfAll::of(session);
+  session.sessions().others().ask_all(
+      [id = static_cast<std::uint64_t>(*id), reply](Sessions& sessions) {
+        ClientSession* blocked = sessions.find(id);
+        BlockedCall* call = blocked == nullptr ? nullptr : blocked->blocked_call();
+        return std::string(call != nullptr && call->unblock(reply) ? "1" : "");
+      },
+      [answer](const std::vector<std::string>& answers) {
+        if (answer->session() == nullptr) return;
+        const bool is_unblocked = std::ranges::find(answers, std::string("1")) != answers.end();
+        answer->fill(is_unblocked ? ":1\r\n" : ":0\r\n");
+      });
+}
+
 void client_setname(ClientSession& session, const Request& request) {
   if (!is_plain_text(request.args[2])) return session.reply_error(kBadName);
   session.notes().name = std::string(request.args[2]);
@@ -243,6 +277,8 @@ constexpr std::string_view kClientHelp[] = {
     "    Assign the name <name> to the current connection.",
     "SETINFO <option> <value>",
     "    Set client meta attr. Options are: LIB-NAME, LIB-VER.",
+    "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+    "    Unblock the specified blocked client.",
     "NO-EVICT (ON|OFF)",
     "    Accepted; the proxy evicts no clients.",
     "NO-TOUCH (ON|OFF)",
@@ -400,6 +436,8 @@ void command_client(ClientSession& session, const Request& request) {
       return client_list(session, request);
     case CommandId::ClientKill:
       return client_kill(session, request);
+    case CommandId::ClientUnblock:
+      return client_unblock(session, request);
     case CommandId::ClientPause:
       return client_pause(session, request);
     case CommandId::ClientUnpause:

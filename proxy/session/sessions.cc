@@ -66,6 +66,7 @@ void Sessions::remove(ClientSession* session) {
 }
 
 void Sessions::resume_all() {
+  blocked_calls_.run_due();
   // Sessions that are held again and released meanwhile come behind, in the next round of the same
   // turn.
   for (std::size_t i = 0; i < resumables_.size(); ++i) {
@@ -78,6 +79,7 @@ void Sessions::resume_all() {
 
 void Sessions::follow_map() {
   for (ClientSession* session : watching_) session->follow_map();
+  blocked_calls_.follow_map();
 }
 
 void Sessions::end_fence(const std::shared_ptr<const Fence>& fence) {
@@ -86,6 +88,7 @@ void Sessions::end_fence(const std::shared_ptr<const Fence>& fence) {
     core_.stats.fenced_clients.subtract(1);
     session->on_fence_ended(fence);
   }
+  blocked_calls_.end_fence();
 }
 
 void Sessions::drain() {

@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "proxy/session/blocked_call.h"
 #include "proxy/session/client_session.h"
 #include "proxy/session/paused_clients.h"
 
@@ -70,6 +71,7 @@ class Sessions {
   [[nodiscard]] PausedClients& paused() { return paused_; }
   [[nodiscard]] WorkerTotals totals() const { return others_.totals(); }
   [[nodiscard]] unsigned workers() const { return workers_; }
+  [[nodiscard]] BlockedCalls& blocked_calls() { return blocked_calls_; }
   [[nodiscard]] std::size_t size() const { return sessions_.size(); }
   [[nodiscard]] std::uint64_t clients_of_all_workers() const {
     return counts_.clients.load(std::memory_order_relaxed);
@@ -80,8 +82,11 @@ class Sessions {
 
   void drain();      // Each ends at a reply boundary.
   void close_all();  // Now.
-  // The snapshot has changed: sessions that watch keys of slots with another owner now lose them.
+  // The snapshot has changed: sessions that watch keys of slots with another owner now lose them,
+  // those that are blocked for such keys go on there.
   void follow_map();
+  // Those that are blocked for keys of the fence's slots are taken back.
+  void begin_fence(const Fence& fence) { blocked_calls_.begin_fence(fence.slots); }
   // Sessions that were held for the fence go on, in the order in which they came upon it. A client
   // that has hung up meanwhile leaves its request unexecuted.
   void end_fence(const std::shared_ptr<const Fence>& fence);
@@ -102,7 +107,9 @@ class Sessions {
   void add_resumable(ClientSession* session) { resumables_.push_back(session); }
   // Goes on with sessions that were held; at the end of the turn, before the flush.
   void resume_all();
-  [[nodiscard]] bool has_resumables() const { return !resumables_.empty(); }
+  [[nodiscard]] bool has_resumables() const {
+    return !resumables_.empty() || blocked_calls_.has_due();
+  }
 
  private:
   void close_the_most_unread();
@@ -111,6 +118,7 @@ class Sessions {
   OtherWorkers& others_;
   SessionCounts& counts_;
   unsigned workers_;
+  BlockedCalls blocked_calls_;
   PausedClients paused_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ClientSession>> sessions_;
   std::unordered_set<ClientSession*> watching_;

@@ -111,6 +111,7 @@ QueuedAs queued_as(const resp::CommandSpec& spec, resp::Args args) {
 
     case CommandId::ClientKill:
     case CommandId::ClientList:
+    case CommandId::ClientUnblock:
     case CommandId::ClusterCountkeysinslot:
     case CommandId::ClusterGetkeysinslot:
     case CommandId::ConfigGet:

@@ -44,6 +44,7 @@ class FakeNode {
 
   std::vector<Command> requests;  // Of all connections, in order of arrival.
   int accepted = 0;               // Connections ever.
+  int asking = 0;  // While a command is answered: the id of its connection, as HELLO says it.
 
   explicit FakeNode(uv_loop_t* loop) : loop_(loop) { start(); }
   ~FakeNode() { stop(); }
@@ -93,6 +94,13 @@ class FakeNode {
   // Bytes that nobody asked for, to every connection.
   void send_unasked(const std::string& bytes) {
     for (Connection* connection : connections_) connection->send(bytes);
+  }
+
+  // To the connection of this id, if it is open.
+  void send_to(int id, const std::string& bytes) {
+    for (Connection* connection : connections_) {
+      if (connection->id == id) connection->send(bytes);
+    }
   }
 
   [[nodiscard]] std::size_t count_of(const std::string& name) const {
@@ -201,6 +209,7 @@ class FakeNode {
     const auto command = take_command(connection.unread);
     if (!command) return false;
     requests.push_back(*command);
+    asking = connection.id;
     if (on_command) {
       if (const auto reply = on_command(*command)) {
         // on_command may have cut the connection.

@@ -85,6 +85,8 @@ class RigClient {
   }
   // Once everything is read.
   [[nodiscard]] bool is_closed() { return whole_reply() == 0 && closed_; }
+  // Sends no more, and still reads.
+  void shut_down() { ::shutdown(descriptor_, SHUT_WR); }
   void close() {
     ::close(descriptor_);
     descriptor_ = -1;

@@ -145,6 +145,8 @@ TEST_CASE("commands without keys are asked of all nodes, of any, or answered by 
   CHECK(explain({"EVAL", "return 1", "0"}).outcome == "any_node");
   CHECK(explain({"PING"}).outcome == "local");
   CHECK(explain({"CLIENT", "ID"}).outcome == "local");
+  CHECK(explain({"MULTI"}).outcome == "local");
+  CHECK(explain({"WAIT", "1", "0"}).outcome == "all_nodes");
 }
 
 TEST_CASE("what clients are refused is refused here, with the reason") {
@@ -154,9 +156,6 @@ TEST_CASE("what clients are refused is refused here, with the reason") {
     CHECK(report.parts.empty());
     return report.why.value_or("");
   };
-  CHECK(why({"MULTI"}).find("transactions") != std::string::npos);
-  CHECK(why({"BLPOP", "a", "0"}).find("blocking") != std::string::npos);
-  CHECK(why({"XREAD", "BLOCK", "0", "STREAMS", "a", "0"}).find("blocking") != std::string::npos);
   CHECK(why({"SORT", "a", "BY", "w_*"}).find("BY or GET") != std::string::npos);
   CHECK(why({"GET", "__slotproxy:x"}).find("proxy's own") != std::string::npos);
   CHECK(why({"SHUTDOWN"}).find("one server") != std::string::npos);
@@ -167,8 +166,13 @@ TEST_CASE("what clients are refused is refused here, with the reason") {
   CHECK(why({"EVAL", "return 1", "x"}).find("not an integer") != std::string::npos);
 }
 
-TEST_CASE("XREAD without BLOCK and SORT without foreign keys go to their key's owner") {
+TEST_CASE("what blocks or watches, and SORT without foreign keys, go to their key's owner") {
   CHECK(explain({"XREAD", "STREAMS", "a", "0"}).outcome == "one_node");
+  CHECK(explain({"XREAD", "BLOCK", "0", "STREAMS", "a", "0"}).outcome == "one_node");
+  CHECK(explain({"BLPOP", "a", "0"}).outcome == "one_node");
+  CHECK(explain({"BLMOVE", "{a}1", "{a}2", "LEFT", "LEFT", "0"}).outcome == "one_node");
+  CHECK(explain({"BLPOP", "a", "b", "0"}).outcome == "cross_slot");
+  CHECK(explain({"WATCH", "a"}).outcome == "one_node");
   CHECK(explain({"SORT", "a", "BY", "nosort", "GET", "#"}).outcome == "one_node");
   CHECK(explain({"COPY", "{a}1", "{a}2", "DB", "1"}).outcome == "refused");
 }
@@ -176,10 +180,12 @@ TEST_CASE("XREAD without BLOCK and SORT without foreign keys go to their key's o
 TEST_CASE("a command is said to go by its keys when sessions do not treat it in another way") {
   using resp::CommandId;
   // Sessions look at their arguments or scripts before these go by their keys all the same.
-  const std::vector<CommandId> by_keys{CommandId::Eval,       CommandId::EvalRo, CommandId::Evalsha,
-                                       CommandId::EvalshaRo,  CommandId::Fcall,  CommandId::FcallRo,
-                                       CommandId::Sort,       CommandId::SortRo, CommandId::Xread,
-                                       CommandId::Xreadgroup, CommandId::Copy};
+  const std::vector<CommandId> by_keys{
+      CommandId::Eval,   CommandId::EvalRo,     CommandId::Evalsha,  CommandId::EvalshaRo,
+      CommandId::Fcall,  CommandId::FcallRo,    CommandId::Sort,     CommandId::SortRo,
+      CommandId::Xread,  CommandId::Xreadgroup, CommandId::Copy,     CommandId::Watch,
+      CommandId::Blmove, CommandId::Blmpop,     CommandId::Blpop,    CommandId::Brpop,
+      CommandId::Bzmpop, CommandId::Bzpopmax,   CommandId::Bzpopmin, CommandId::Brpoplpush};
   for (const resp::CommandSpec& spec : resp::CommandTable::built_in()->specs()) {
     if (spec.name.find('|') != std::string_view::npos) continue;
     const std::string name(spec.name);

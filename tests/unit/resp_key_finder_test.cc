@@ -53,7 +53,7 @@ std::string keys_of(std::string_view call) { return keys_of(words_of(call)); }
 
 bool reads_blocking(std::string_view call) {
   auto words = words_of(call);
-  return proxy::resp::reads_blocking(std::vector<std::string_view>(words.begin(), words.end()));
+  return proxy::resp::block_option(std::vector<std::string_view>(words.begin(), words.end())) > 0;
 }
 
 }  // namespace
