@@ -88,9 +88,11 @@ struct Limits {
   ByteCount unread_replies =
       48'000'000;  // Per client: replies it has not read; then its requests wait.
   ByteCount unread_replies_total =
-      512'000'000;                       // All clients: beyond it the one with most is closed.
-  ByteCount node_queue = 64'000'000;     // Per worker and node: request bytes not yet sent.
-  ByteCount merged_reply = 64'000'000;   // A reply put together from several nodes.
+      512'000'000;                          // All clients: beyond it the one with most is closed.
+  ByteCount unread_messages = 32ULL << 20;  // Per client: pub/sub messages; beyond it it is closed.
+  ByteCount subscribed_names = 16'000'000;  // Per client: what it has subscribed, by name.
+  ByteCount node_queue = 64'000'000;        // Per worker and node: request bytes not yet sent.
+  ByteCount merged_reply = 64'000'000;      // A reply put together from several nodes.
   std::uint64_t large_connections = 16;  // Per worker and node: connections for streamed requests.
   std::uint64_t pinned_connections = 100;     // Per worker and node: of sessions that watch keys.
   std::uint64_t blocking_connections = 1000;  // Per worker and node: of requests that may block.

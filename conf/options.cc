@@ -161,6 +161,12 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
     option<C, value::Size, &C::limits, &Limits::unread_replies_total>(
         "limits.unread_replies_total",
         "All clients: unread replies; beyond it the client with most is closed."),
+    option<C, value::Size, &C::limits, &Limits::unread_messages>(
+        "limits.unread_messages",
+        "Per client: what a subscriber has not read; beyond it it is closed."),
+    option<C, value::Size, &C::limits, &Limits::subscribed_names>(
+        "limits.subscribed_names",
+        "Per client: names of what it has subscribed, and 128 bytes for each; beyond it an error."),
     option<C, value::Size, &C::limits, &Limits::node_queue>(
         "limits.node_queue",
         "Per worker and node: request bytes not yet sent; beyond it an error."),

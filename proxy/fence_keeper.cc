@@ -8,8 +8,8 @@
 namespace proxy {
 
 void FenceKeeper::begin(Owner owner, const slots::SlotSet& slots, const std::string& source,
-                        conf::Milliseconds limit, Done done) {
-  queue_.push_back({owner, slots, source, limit, std::move(done)});
+                        const std::string& target, conf::Milliseconds limit, Done done) {
+  queue_.push_back({owner, slots, source, target, limit, std::move(done)});
   begin_next();
 }
 
@@ -24,12 +24,14 @@ void FenceKeeper::begin_next() {
   fence->id = ++last_id_;
   fence->slots = current_->slots;
   fence->source = current_->source;
+  fence->target = current_->target;
   port_.publish(std::move(fence));
 }
 
 void FenceKeeper::on_deadline() {
   if (!current_ || waiting_for_.empty()) return;
-  end({slots::Errc::Timeout, fmt::format("{} of {} workers had unanswered requests after {} ms",
+  end({slots::Errc::Timeout, fmt::format("{} of {} threads were not ready after {} ms: unanswered "
+                                         "requests, or sharded channels not heard at the target",
                                          waiting_for_.size(), workers_, current_->limit.count())});
 }
 

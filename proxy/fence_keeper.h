@@ -43,12 +43,13 @@ class FenceKeeper {
   using Owner = std::uint64_t;  // Whoever asked for a fence.
   using Done = std::function<void(slots::Result<mover::FenceGrant>)>;
 
+  // `workers`: as many as acknowledge, the pub/sub hub among them.
   FenceKeeper(FencePort& port, std::size_t workers) : port_(port), workers_(workers) {}
 
   // `done` is called once, unless the owner lifts its fence before. The limit begins when the fence
   // does, which waits for the one before it.
   void begin(Owner owner, const slots::SlotSet& slots, const std::string& source,
-             conf::Milliseconds limit, Done done);
+             const std::string& target, conf::Milliseconds limit, Done done);
   void on_ack(const FenceAck& ack);
   void on_deadline();
   // The owner's fence, if it has one, ends with the next table.
@@ -65,6 +66,7 @@ class FenceKeeper {
     Owner owner = 0;
     slots::SlotSet slots;
     std::string source;
+    std::string target;
     conf::Milliseconds limit{0};
     Done done;
   };

@@ -36,7 +36,7 @@ class PlanRun::Host final : public mover::MoveHost {
   slots::Result<mover::FenceGrant> fence(const slots::SlotSet& slots, const std::string& source,
                                          conf::Milliseconds limit) override {
     return run_.desk_.ask<mover::FenceGrant>([=, this](const auto& answer) {
-      run_.fences_.begin(owner_, slots, source, limit, answer);
+      run_.fences_.begin(owner_, slots, source, pair_.work.target, limit, answer);
     });
   }
   void lift_fence() override {

@@ -35,7 +35,8 @@ Proxy::Proxy(conf::Config config, std::string config_path)
     : cluster_(std::make_shared<conf::Config>(std::move(config))),
       config_path_(std::move(config_path)),
       incarnation_(random_hex()),
-      scripts_(worker_count(*cluster_.config())) {
+      scripts_(worker_count(*cluster_.config())),
+      pubsub_(pubsub_options()) {
   SP_ASSERT(uv_loop_init(&loop_) == 0);
   mailbox_.open(&loop_);
   cluster_.deliver_to(
@@ -44,8 +45,22 @@ Proxy::Proxy(conf::Config config, std::string config_path)
       });
 }
 
+pubsub::HubOptions Proxy::pubsub_options() {
+  pubsub::HubOptions options;
+  options.workers = worker_count(config());
+  options.connection_name = connection_prefix() + incarnation_;
+  options.to_worker = [this](unsigned worker, std::function<void(pubsub::Receiver&)> work) {
+    workers_[worker]->post_messages(std::move(work));
+  };
+  options.on_fenced = [this](FenceAck ack) {
+    mailbox_.post([this, ack = std::move(ack)] { rebalancer_->on_fenced(ack); });
+  };
+  return options;
+}
+
 Proxy::~Proxy() {
   if (!has_ended_) {
+    pubsub_.stop();
     mailbox_.close();
     for (auto& listeners : listeners_) {
       for (WorkerListener& listener : listeners) ::close(listener.descriptor);
@@ -131,6 +146,7 @@ slots::Status Proxy::open_workers() {
     options.count = static_cast<unsigned>(listeners_.size());
     options.connection_name = connection_prefix() + incarnation_;
     options.scripts = &scripts_;
+    options.pubsub = &pubsub_;
     options.counts = &counts_;
     options.on_fenced = [this](FenceAck ack) {
       mailbox_.post([this, ack = std::move(ack)] { rebalancer_->on_fenced(ack); });
@@ -207,7 +223,7 @@ void Proxy::make_rebalancer() {
     count_slots(patience, std::move(done));
   };
   host.on_vouched = [this](const std::string& node) { on_health(node, health_->status(node)); };
-  rebalancer_ = std::make_unique<Rebalancer>(&loop_, cluster_, workers_.size(), std::move(host),
+  rebalancer_ = std::make_unique<Rebalancer>(&loop_, cluster_, workers_.size() + 1, std::move(host),
                                              Rebalancer::Names{connection_prefix(), incarnation_});
   rebalancer_->take_up();
 }
@@ -218,6 +234,7 @@ void Proxy::watch_nodes() { health_->set_nodes(cluster_.watched_nodes()); }
 void Proxy::start_workers() {
   if (workers_started_ || is_draining_) return;
   workers_started_ = true;
+  pubsub_.start();
   for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i]->start(std::move(listeners_[i]));
   listeners_.clear();
   cluster_.publish([](RoutingTable&) {});
@@ -233,6 +250,7 @@ void Proxy::deliver(std::shared_ptr<const RoutingTable> table, std::function<voi
     if (applied) mailbox_.post(std::move(applied));
     return;
   }
+  pubsub_.install(table);
   auto waiting = std::make_shared<std::size_t>(workers_.size());
   for (const auto& worker : workers_) {
     if (!applied) {
@@ -363,6 +381,7 @@ void Proxy::end() {
   for (const auto& worker : workers_) {
     workers_started_ ? worker->stop() : worker->discard();
   }
+  pubsub_.stop();
   for (auto& listeners : listeners_) {
     for (WorkerListener& listener : listeners) ::close(listener.descriptor);
   }

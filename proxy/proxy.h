@@ -24,6 +24,7 @@
 #include "proxy/control/health_watcher.h"
 #include "proxy/heat_keeper.h"
 #include "proxy/net/mailbox.h"
+#include "proxy/pubsub/hub.h"
 #include "proxy/rebalancer.h"
 #include "proxy/session/script_cache.h"
 #include "proxy/slot_count.h"
@@ -84,6 +85,7 @@ class Proxy final : private control::AdminPort {
   void count_slots(conf::Milliseconds patience, Rebalancer::CountDone done);
   void plan(const std::vector<std::string>& words, const control::AdminPeer& peer,
             std::function<void(slots::Result<std::string>)> done) override;
+  pubsub::HubOptions pubsub_options();
   [[nodiscard]] std::uint64_t sum_of(Counter WorkerStats::* counter) const;
   [[nodiscard]] const conf::Config& config() const { return *cluster_.config(); }
   // Of the names of all connections to nodes.
@@ -109,6 +111,7 @@ class Proxy final : private control::AdminPort {
   std::vector<std::shared_ptr<const std::string>> learned_from_;
   session::ScriptCache scripts_;
   session::SessionCounts counts_;
+  pubsub::Hub pubsub_;
   std::vector<std::vector<WorkerListener>> listeners_;  // Per worker, until they are started.
   Worker::WorkersByIndex workers_;
   std::unique_ptr<HeatKeeper> heat_;

@@ -29,6 +29,7 @@ control::WorkerFacts facts_of(const WorkerStats& stats) {
                     {"outcome_unknown", stats.outcome_unknown.get()},
                     {"stalled_clients", stats.stalled_clients.get()},
                     {"overflowing_clients", stats.overflowing_clients.get()},
+                    {"slow_subscribers", stats.slow_subscribers.get()},
                     {"backend_connects", stats.backend_connects.get()},
                     {"backend_failures", stats.backend_failures.get()},
                     {"fenced_clients", stats.fenced_clients.get()},

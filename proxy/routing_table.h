@@ -40,6 +40,7 @@ struct Fence {
   std::uint64_t id = 0;  // Above 0, and never used for another one.
   slots::SlotSet slots;
   std::string source;  // The node that owns them, by name.
+  std::string target;  // The one that is to own them.
 };
 
 // Every request that this worker had sent to the fence's source when the fence began is answered,

@@ -31,6 +31,7 @@ Worker::Worker(WorkerOptions options, std::shared_ptr<const RoutingTable> table,
   core_.started_ms = uv_now(&loop_);
   core_.connection_name = options_.connection_name;
   core_.scripts = options_.scripts;
+  core_.pubsub = options_.pubsub;
   core_.table = std::move(table);
   mailbox_.open(&loop_);
 }
@@ -123,6 +124,10 @@ void Worker::post(std::function<void(Worker&)> work) {
   mailbox_.post([this, work = std::move(work)] { work(*this); });
 }
 
+void Worker::post_messages(std::function<void(pubsub::Receiver&)> work) {
+  mailbox_.post([this, work = std::move(work)] { work(sessions_->subscribers()); });
+}
+
 void Worker::install(std::shared_ptr<const RoutingTable> table, std::function<void()> applied) {
   post([table = std::move(table), applied = std::move(applied)](Worker& worker) mutable {
     std::shared_ptr<const RoutingTable> before =
@@ -133,6 +138,7 @@ void Worker::install(std::shared_ptr<const RoutingTable> table, std::function<vo
     }
     worker.backends_->install(before.get());
     worker.sessions_->follow_map();
+    worker.sessions_->subscribers().follow_table();
     worker.follow_fence();
     if (applied) applied();
   });

@@ -20,6 +20,7 @@
 #include "proxy/latency_histogram.h"
 #include "proxy/net/listener.h"
 #include "proxy/net/mailbox.h"
+#include "proxy/pubsub/hub.h"
 #include "proxy/session/sessions.h"
 #include "proxy/worker_core.h"
 
@@ -30,6 +31,7 @@ struct WorkerOptions {
   unsigned count = 1;
   std::string connection_name;
   session::ScriptCache* scripts = nullptr;
+  pubsub::Hub* pubsub = nullptr;
   session::SessionCounts* counts = nullptr;
   // Runs on the worker's thread, at most once for each fence, and not after its end.
   std::function<void(FenceAck)> on_fenced;
@@ -65,6 +67,9 @@ class Worker final : public session::OtherWorkers {
   void stop();
   // Instead of stop(), for one that was never started.
   void discard();
+
+  // Runs it on the worker's thread, with what takes messages there.
+  void post_messages(std::function<void(pubsub::Receiver&)> work);
 
   [[nodiscard]] const WorkerStats& stats() const { return core_.stats; }
   [[nodiscard]] const SlotTraffic& traffic() const { return *core_.traffic; }

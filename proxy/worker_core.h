@@ -25,6 +25,9 @@ namespace proxy {
 namespace backend {
 class Backends;
 }
+namespace pubsub {
+class Hub;
+}
 namespace session {
 class ScriptCache;
 }
@@ -39,6 +42,7 @@ struct WorkerStats {
   Counter outcome_unknown;      // Requests whose connection was lost after they were sent.
   Counter stalled_clients;      // Closed: no progress for timeouts.stalled_client.
   Counter overflowing_clients;  // Closed: limits.unread_replies_total.
+  Counter slow_subscribers;     // Closed: limits.unread_messages.
   Counter backend_connects;
   Counter backend_failures;  // Connections to nodes that failed or were lost.
   Counter flushes;           // FLUSHALL and FLUSHDB of clients.
@@ -80,6 +84,7 @@ struct WorkerCore {
   backend::TicketPool tickets;
   backend::Backends* backends = nullptr;
   session::ScriptCache* scripts = nullptr;  // Shared by all workers.
+  pubsub::Hub* pubsub = nullptr;            // Too.
   std::uint64_t flushes_under_way = 0;  // FLUSHALL and FLUSHDB that not all nodes have answered.
   resp::FrameState frame;               // Scratch of whoever parses now.
   std::string scratch;  // Scratch for a reply or a request being built; never held across calls.

@@ -25,7 +25,6 @@ using resp::CommandFlag;
 using resp::CommandId;
 using resp::CommandSpec;
 
-constexpr std::string_view kPubSub = "publish/subscribe is not available yet";
 constexpr std::string_view kOneServer = "it acts on one server; connect to the node itself";
 constexpr std::string_view kDatabases = "there is one database, 0";
 constexpr std::string_view kReplication =
@@ -60,11 +59,16 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::Keys, CommandWay::AllNodes},
     {CommandId::Randomkey, CommandWay::AllNodes},
     {CommandId::Scan, CommandWay::AllNodes},
+    {CommandId::Psubscribe, CommandWay::AllNodes},
+    {CommandId::Punsubscribe, CommandWay::AllNodes},
     {CommandId::Script, CommandWay::AllNodes},
     {CommandId::Wait, CommandWay::AllNodes},
+    {CommandId::Subscribe, CommandWay::AllNodes},
+    {CommandId::Unsubscribe, CommandWay::AllNodes},
 
     {CommandId::Command, CommandWay::AnyNode},
     {CommandId::Function, CommandWay::AnyNode},
+    {CommandId::Publish, CommandWay::AnyNode},
     {CommandId::ScriptHelp, CommandWay::AnyNode},
 
     {CommandId::Acl, CommandWay::Local},
@@ -82,6 +86,7 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::Module, CommandWay::Local},
     {CommandId::Multi, CommandWay::Local},
     {CommandId::Ping, CommandWay::Local},
+    {CommandId::Pubsub, CommandWay::Local},
     {CommandId::Quit, CommandWay::Local},
     {CommandId::Readonly, CommandWay::Local},
     {CommandId::Readwrite, CommandWay::Local},
@@ -92,15 +97,6 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::Time, CommandWay::Local},
     {CommandId::Unwatch, CommandWay::Local},
 
-    {CommandId::Psubscribe, CommandWay::Refused, kPubSub},
-    {CommandId::Publish, CommandWay::Refused, kPubSub},
-    {CommandId::Pubsub, CommandWay::Refused, kPubSub},
-    {CommandId::Punsubscribe, CommandWay::Refused, kPubSub},
-    {CommandId::Spublish, CommandWay::Refused, kPubSub},
-    {CommandId::Ssubscribe, CommandWay::Refused, kPubSub},
-    {CommandId::Subscribe, CommandWay::Refused, kPubSub},
-    {CommandId::Sunsubscribe, CommandWay::Refused, kPubSub},
-    {CommandId::Unsubscribe, CommandWay::Refused, kPubSub},
     {CommandId::Bgrewriteaof, CommandWay::Refused, kOneServer},
     {CommandId::Bgsave, CommandWay::Refused, kOneServer},
     {CommandId::Debug, CommandWay::Refused, kOneServer},

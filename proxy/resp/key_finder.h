@@ -26,8 +26,8 @@ namespace proxy::resp {
 [[nodiscard]] slots::Status find_keys(const CommandSpec& spec, Args args,
                                       std::vector<std::uint32_t>& positions);
 
-// The place of XREAD's or XREADGROUP's BLOCK, which lets it wait for entries: among the options, not
-// as a group's or consumer's name. 0: there is none.
+// The place of XREAD's or XREADGROUP's BLOCK, which lets it wait for entries: among the options,
+// not as a group's or consumer's name. 0: there is none.
 [[nodiscard]] std::size_t block_option(Args args);
 
 // The option of SORT whose pattern names keys that may lie on any node: "BY", "GET", or empty.

@@ -29,6 +29,9 @@ struct ProxyFacts {
   std::uint64_t connections_total = 0;
   std::uint64_t errors_total = 0;
   std::uint64_t blocked_clients = 0;
+  std::uint64_t channels = 0;  // With subscribers among the proxy's clients.
+  std::uint64_t patterns = 0;
+  std::uint64_t sharded_channels = 0;
   std::string run_id;             // 40 hex digits.
   std::uint64_t clients_max = 0;  // 0: not said.
 };

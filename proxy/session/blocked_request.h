@@ -1,4 +1,4 @@
-// BlockedRequest: a request with keys that may block (BLPOP, XREAD BLOCK), at the owner of its slot.
+// BlockedRequest: a request with keys that may block (BLPOP, XREAD BLOCK), at its slot's owner.
 //
 // When a fence comes over its slot, it is taken back; the fence is acknowledged once the node's
 // reply is read. An element that the node has given is the client's. Otherwise the request is begun

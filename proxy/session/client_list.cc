@@ -17,11 +17,11 @@ std::unexpected<slots::Error> bad(std::string text) {
   return slots::fail(slots::Errc::InvalidArgument, std::move(text));
 }
 
-// TYPE normal means every client; the other types name none.
 slots::Status apply_type(ClientFilter& filter, std::string_view type) {
   for (std::string_view known : {"normal", "master", "replica", "slave", "pubsub"}) {
     if (!resp::is_word(type, known)) continue;
-    filter.none = known != "normal";
+    filter.none = known != "normal" && known != "pubsub";
+    filter.is_subscriber = known == "pubsub";
     return {};
   }
   return bad(fmt::format("ERR Unknown client type '{}'", type));
@@ -57,9 +57,11 @@ std::uint64_t id_of(std::string_view line) {
   return id;
 }
 
-// As Redis's: U for a Unix socket, x in a transaction, b blocked, N for none of these.
+// As Redis's: P for a subscriber, x in a transaction, b blocked, U for a Unix socket, N for none of
+// these.
 std::string flags_of(const ClientFacts& facts) {
   std::string flags;
+  if (is_subscriber(facts)) flags += 'P';
   if (facts.queued >= 0) flags += 'x';
   if (facts.is_blocked) flags += 'b';
   if (facts.is_unix) flags += 'U';
@@ -70,15 +72,15 @@ std::string flags_of(const ClientFacts& facts) {
 
 std::string client_line(const ClientFacts& facts) {
   return fmt::format(
-      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub=0 psub=0 ssub=0 "
+      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} ssub={} "
       "multi={} qbuf={} qbuf-free=0 "
       "argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} events=r cmd={} "
       "user=default redir=-1 resp={} "
       "lib-name={} lib-ver={}",
       facts.id, facts.address, facts.local_address, facts.descriptor, facts.name, facts.age_seconds,
-      facts.idle_seconds, flags_of(facts), facts.queued, facts.input_bytes, facts.unread_bytes,
-      facts.input_bytes + facts.unread_bytes, facts.last_command, facts.protocol,
-      facts.library_name, facts.library_version);
+      facts.idle_seconds, flags_of(facts), facts.channels, facts.patterns, facts.sharded_channels,
+      facts.queued, facts.input_bytes, facts.unread_bytes, facts.input_bytes + facts.unread_bytes,
+      facts.last_command, facts.protocol, facts.library_name, facts.library_version);
 }
 
 std::string lines_by_id(const std::vector<std::string>& lists) {
@@ -100,7 +102,9 @@ std::string lines_by_id(const std::vector<std::string>& lists) {
 }
 
 bool ClientFilter::matches(const ClientFacts& facts) const {
-  if (none) return false;
+  if (none ||
+      is_subscriber.value_or(session::is_subscriber(facts)) != session::is_subscriber(facts))
+    return false;
   auto is_this = [&](std::int64_t id) { return std::cmp_equal(id, facts.id); };
   if (!ids.empty() && std::ranges::none_of(ids, is_this)) return false;
   if (address && *address != facts.address) return false;

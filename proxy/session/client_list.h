@@ -28,11 +28,17 @@ struct ClientFacts {
   std::size_t input_bytes = 0;
   std::size_t unread_bytes = 0;
   int protocol = 2;
+  std::size_t channels = 0;  // That it has subscribed.
+  std::size_t patterns = 0;
+  std::size_t sharded_channels = 0;
   int queued = -1;          // Commands of an open transaction; -1: none is open.
   bool is_blocked = false;  // Waits at a node (BLPOP), or is held by CLIENT PAUSE.
   bool is_unix = false;     // Came by a Unix socket.
 };
 
+[[nodiscard]] inline bool is_subscriber(const ClientFacts& facts) {
+  return facts.channels + facts.patterns + facts.sharded_channels > 0;
+}
 [[nodiscard]] std::string client_line(const ClientFacts& facts);  // Without a line end.
 // The lines of several lists, each with its line end, as one list by id: the oldest first, as in
 // Redis's.
@@ -43,9 +49,10 @@ struct ClientFilter {
   std::vector<std::int64_t> ids;  // Empty: any.
   std::optional<std::string> address;
   std::optional<std::string> local_address;
-  bool none = false;      // A TYPE that no client of a proxy has (master, replica, pubsub).
-  bool skip_me = true;    // KILL only.
-  bool old_form = false;  // CLIENT KILL addr:port: answers OK or an error, not a count.
+  bool none = false;                  // A TYPE that no client of a proxy has (master, replica).
+  std::optional<bool> is_subscriber;  // TYPE pubsub, or normal.
+  bool skip_me = true;                // KILL only.
+  bool old_form = false;              // CLIENT KILL addr:port: answers OK or an error, not a count.
 
   [[nodiscard]] bool matches(const ClientFacts& facts) const;
 };

@@ -13,6 +13,7 @@
 #include "proxy/session/commands.h"
 #include "proxy/session/fence_rules.h"
 #include "proxy/session/sessions.h"
+#include "proxy/session/subscribers.h"
 #include "proxy/session/transaction.h"
 #include "proxy/session/watch.h"
 #include "slots/assert.h"
@@ -74,6 +75,7 @@ void ClientSession::set_protocol(backend::Protocol protocol) {
   if (head_ != nullptr) hold(Hold::Stream);
   if (watch_ != nullptr) watch_->lose();
   protocol_ = protocol;
+  note_plainness();
 }
 
 void ClientSession::set_authenticated(bool yes) {
@@ -110,6 +112,21 @@ std::unique_ptr<Watch> ClientSession::take_watch() {
   return taken;
 }
 
+Subscriptions& ClientSession::subscriptions() {
+  if (subscriptions_ == nullptr)
+    subscriptions_ = std::make_unique<Subscriptions>(sessions_.subscribers(), *this);
+  return *subscriptions_;
+}
+
+bool ClientSession::takes_messages_only() const {
+  return !resp3() && subscriptions_ != nullptr && !subscriptions_->empty();
+}
+
+void ClientSession::note_plainness() {
+  is_plain_ = authenticated_ && reply_mode_ == ReplyMode::On && transaction_ == nullptr &&
+              watch_ == nullptr && !takes_messages_only();
+}
+
 void ClientSession::follow_map() { watch_->follow(*table().map); }
 
 void ClientSession::reset() {
@@ -117,6 +134,7 @@ void ClientSession::reset() {
   reply_mode_ = ReplyMode::On;
   transaction_ = nullptr;
   take_watch();
+  subscriptions_ = nullptr;
   authenticated_ = table().client_password.empty();
   if (notes_) notes_->name.clear();
   note_plainness();
@@ -441,6 +459,7 @@ void ClientSession::close_now() {
   core_.backends->forget(this);
   take_watch();
   abandon_tickets();
+  subscriptions_ = nullptr;
   resume_node_reading();
   unread_ = 0;
   if (unread_reported_ != 0) report_unread();

@@ -33,6 +33,7 @@ namespace proxy::session {
 
 class BlockedCall;
 class Sessions;
+class Subscriptions;
 class Transaction;
 class Watch;
 
@@ -122,6 +123,13 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] BlockedCall* blocked_call() { return blocked_call_; }
   void set_blocked_call(BlockedCall* call) { blocked_call_ = call; }
   [[nodiscard]] bool is_draining() const { return draining_; }
+  // What it has subscribed; null: nothing yet.
+  [[nodiscard]] Subscriptions* subscriptions_if_any() { return subscriptions_.get(); }
+  Subscriptions& subscriptions();
+  void on_subscriptions_changed() { note_plainness(); }
+  // In RESP2 nothing but subscribing is for clients that have subscribed something: replies and
+  // messages could not be told apart.
+  [[nodiscard]] bool takes_messages_only() const;
   [[nodiscard]] std::uint64_t created_ms() const { return created_ms_; }
   [[nodiscard]] std::uint64_t last_active_ms() const { return last_active_ms_; }
   [[nodiscard]] std::size_t unread_bytes() const { return unread_; }
@@ -130,6 +138,13 @@ class ClientSession final : public net::Socket,
   // Answers the request of now; `reply` is one whole RESP reply.
   void reply(std::string_view reply);
   void reply_error(std::string_view text);
+  // The same, but as a push: whatever CLIENT REPLY says, and messages come behind it.
+  void reply_push(std::string_view reply);
+  // A message to it, whole, between replies and behind what was pushed before. A client that has
+  // not read limits.unread_messages is closed at the end of the turn.
+  void push(std::string_view message);
+  // Whether messages come behind all requests of now, or before the answers that have not begun.
+  void push_behind(bool yes) { pushes_behind_ = yes; }
   // An error that keeps the request from being queued: EXEC will refuse the rest of the transaction
   // too, if there is one.
   void reject(std::string_view text);
@@ -231,13 +246,10 @@ class ClientSession final : public net::Socket,
     return input_ != nullptr && input_->kept_back_by != nullptr &&
            input_->kept_back_by->slots.contains(slot);
   }
-  // Nothing that changes how a request is taken: no AUTH to come, no CLIENT REPLY, no transaction.
-  // Nor watched keys.
+  // Nothing that changes how a request is taken: no AUTH to come, no CLIENT REPLY, no transaction,
+  // no watched keys, no subscriptions in RESP2.
   [[nodiscard]] bool is_plain() const { return is_plain_; }
-  void note_plainness() {
-    is_plain_ = authenticated_ && reply_mode_ == ReplyMode::On && transaction_ == nullptr &&
-                watch_ == nullptr;
-  }
+  void note_plainness();
   void protocol_error(std::string_view text);
 
   bool begin_stream(const char* bytes, std::size_t size, resp::FrameState& frame,
@@ -252,6 +264,7 @@ class ClientSession final : public net::Socket,
   void drop_stored(backend::Ticket* ticket);
   void settle(backend::Ticket* ticket);
   void add_unread(std::size_t count);
+  void cut_off();
   void report_unread();
   void on_nothing_waiting();
   void end_large(backend::Ticket* ticket);
@@ -281,6 +294,7 @@ class ClientSession final : public net::Socket,
   std::unique_ptr<Transaction> transaction_;
   std::unique_ptr<Watch> watch_;
   BlockedCall* blocked_call_ = nullptr;
+  std::unique_ptr<Subscriptions> subscriptions_;
   std::string* captured_ = nullptr;                  // Where replies go instead of to the client.
   std::vector<backend::BackendConnection*> paused_;  // Whose replies wait for this client to read.
 
@@ -302,7 +316,8 @@ class ClientSession final : public net::Socket,
   ReplyMode reply_mode_ = ReplyMode::On;
   bool authenticated_ = true;
   bool is_plain_ = true;
-  bool is_put_off_ = false;  // The request that was executed last.
+  bool is_put_off_ = false;     // The request that was executed last.
+  bool pushes_behind_ = false;  // Messages take tickets at the end, until none is left.
   bool dirty_ = false;
   bool write_blocked_ = false;
   bool read_stopped_ = false;

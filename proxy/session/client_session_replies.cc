@@ -2,6 +2,7 @@
 // unread, the flush.
 
 #include <linux/sockios.h>
+#include <spdlog/spdlog.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -91,6 +92,37 @@ void ClientSession::reply_error(std::string_view text) {
   std::string out;
   resp::ReplyWriter(out, resp3()).error(text);
   reply(out);
+}
+
+void ClientSession::reply_push(std::string_view reply) {
+  if (captured_ != nullptr) {
+    pushes_behind_ = true;
+    return void(captured_->append(reply));
+  }
+  if (head_ == nullptr) return emit(reply.data(), reply.size());
+  backend::Ticket* ticket = push_ticket();
+  ticket->silent = false;
+  ticket->store(core_.blocks, reply.data(), reply.size());
+  ticket->done = true;
+  pushes_behind_ = true;
+  add_unread(reply.size());
+}
+
+void ClientSession::push(std::string_view message) {
+  if (closing_ || broken_) return;
+  if (unread_ + message.size() > table().limits.unread_messages) return cut_off();
+  if (head_ == nullptr) pushes_behind_ = false;
+  // Replies that have begun, confirmations and messages before this one come first.
+  if (head_ != nullptr && (pushes_behind_ || head_->begun)) return reply_push(message);
+  emit(message.data(), message.size());
+}
+
+// Not at once: whoever hands messages out still has it in hand.
+void ClientSession::cut_off() {
+  spdlog::warn("client {} has not read {} bytes (limits.unread_messages): closed", id_, unread_);
+  core_.stats.slow_subscribers.add();
+  broken_ = true;
+  mark_dirty();
 }
 
 void ClientSession::reject(std::string_view text) {

@@ -22,9 +22,6 @@ void refuse(ClientSession& session, const Request& request, std::string_view why
   session.reply_error(resp::errors::not_supported(request.spec->name, why));
 }
 
-void refuse_pubsub(ClientSession& session, const Request& request) {
-  refuse(session, request, "publish/subscribe is not available yet");
-}
 void refuse_server_administration(ClientSession& session, const Request& request) {
   refuse(session, request, "it acts on one server; connect to the node itself");
 }
@@ -123,15 +120,15 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Bzpopmax, command_blocking},
     {CommandId::Bzpopmin, command_blocking},
 
-    {CommandId::Psubscribe, refuse_pubsub},
-    {CommandId::Publish, refuse_pubsub},
-    {CommandId::Pubsub, refuse_pubsub},
-    {CommandId::Punsubscribe, refuse_pubsub},
-    {CommandId::Spublish, refuse_pubsub},
-    {CommandId::Ssubscribe, refuse_pubsub},
-    {CommandId::Subscribe, refuse_pubsub},
-    {CommandId::Sunsubscribe, refuse_pubsub},
-    {CommandId::Unsubscribe, refuse_pubsub},
+    {CommandId::Psubscribe, command_subscribe},
+    {CommandId::Publish, command_publish},
+    {CommandId::Pubsub, command_pubsub},
+    {CommandId::Punsubscribe, command_unsubscribe},
+    {CommandId::Spublish, command_spublish},
+    {CommandId::Ssubscribe, command_subscribe},
+    {CommandId::Subscribe, command_subscribe},
+    {CommandId::Sunsubscribe, command_unsubscribe},
+    {CommandId::Unsubscribe, command_unsubscribe},
 
     {CommandId::Bgrewriteaof, refuse_server_administration},
     {CommandId::Bgsave, refuse_server_administration},
@@ -197,6 +194,7 @@ void dispatch(ClientSession& session, Request& request) {
   if (!session.is_authenticated() && !spec->has(resp::CommandFlag::NoAuth)) {
     return session.reject(resp::errors::kNoAuth);
   }
+  if (session.takes_messages_only() && refuse_to_subscriber(session, *spec)) return;
   request.spec = spec;
   if (session.watch_if_any() != nullptr && !session.is_quiet()) return session.put_off();
   if (session.transaction() != nullptr && queue(session, request, handler)) return;

@@ -58,6 +58,7 @@ slots::NodeIndex any_node(ClientSession& session);
 
 // Redis's text for subcommands whose arity in COMMAND is looser than what they take.
 void refuse_subcommand(ClientSession& session, const Request& request);
+
 // Answers a HELP subcommand.
 void reply_help(ClientSession& session, std::span<const std::string_view> lines);
 
@@ -123,7 +124,20 @@ void command_watch(ClientSession& session, const Request& request);
 void command_unwatch(ClientSession& session, const Request& request);
 // The request comes between MULTI and EXEC. False: it is one of those that run at once.
 bool queue(ClientSession& session, const Request& request, Handler handler);
+// Before it is looked at any closer: `text` without "ERR". EXEC discards its transaction then.
+void reject(ClientSession& session, const resp::CommandSpec& spec, std::string_view text);
 void reject_arity(ClientSession& session, const resp::CommandSpec& spec);
+// pubsub_commands.cc
+void command_subscribe(ClientSession& session, const Request& request);    // All three kinds.
+void command_unsubscribe(ClientSession& session, const Request& request);  // All three kinds.
+// Between MULTI and EXEC: whether `queued` is replied once the nodes are subscribed to, so that
+// EXEC has nothing to wait for.
+bool queue_subscription(ClientSession& session, const Request& request, std::string_view queued);
+void command_publish(ClientSession& session, const Request& request);
+void command_spublish(ClientSession& session, const Request& request);
+void command_pubsub(ClientSession& session, const Request& request);
+// Whether a client that takes messages only may not send this; the error was replied then.
+bool refuse_to_subscriber(ClientSession& session, const resp::CommandSpec& spec);
 // cluster_commands.cc
 void command_cluster(ClientSession& session, const Request& request);
 void command_asking(ClientSession& session, const Request& request);

@@ -18,6 +18,7 @@
 #include "proxy/session/client_list.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/sessions.h"
+#include "proxy/session/subscribers.h"
 #include "proxy/session/transaction.h"
 
 namespace proxy::session {
@@ -83,6 +84,11 @@ ClientFacts facts_of(ClientSession& session) {
   if (const BlockedCall* call = session.blocked_call()) {
     facts.is_blocked = true;
     facts.last_command = call->command().name;
+  }
+  if (const Subscriptions* subscriptions = session.subscriptions_if_any()) {
+    facts.channels = subscriptions->count(pubsub::Kind::Channel);
+    facts.patterns = subscriptions->count(pubsub::Kind::Pattern);
+    facts.sharded_channels = subscriptions->count(pubsub::Kind::Sharded);
   }
   if (const SessionNotes* notes = session.notes_if_any()) {
     facts.name = notes->name;
@@ -335,6 +341,14 @@ void command_echo(ClientSession& session, const Request& request) {
 void command_ping(ClientSession& session, const Request& request) {
   if (request.args.size() > 2)
     return session.reply_error("ERR wrong number of arguments for 'ping' command");
+  if (session.takes_messages_only()) {
+    std::string out;
+    ReplyWriter writer(out, false);
+    writer.array(2);
+    writer.bulk("pong");
+    writer.bulk(request.args.size() == 2 ? request.args[1] : "");
+    return session.reply(out);
+  }
   if (session.table().ping_nodes) {
     if (!session.is_quiet()) return session.put_off();  // Other connections: it would overtake.
     return (new PingGather(session, request.bytes))->asked_all();

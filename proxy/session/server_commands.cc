@@ -74,6 +74,10 @@ class InfoGather final : public AllNodesGather {
     facts.connections_total = totals.clients;
     facts.errors_total = totals.errors;
     facts.blocked_clients = totals.blocked_clients;
+    const pubsub::TopicCounts topics = client.core().pubsub->registry().counts();
+    facts.channels = topics.channels;
+    facts.patterns = topics.patterns;
+    facts.sharded_channels = topics.sharded;
     facts.run_id = slots::node_id_of(table.cluster, client.core().connection_name);
     ReplyWriter(out, resp3()).verbatim(route::merge_info(facts, nodes(table), sections_));
     return true;

@@ -18,6 +18,7 @@
 #include "proxy/session/blocked_call.h"
 #include "proxy/session/client_session.h"
 #include "proxy/session/paused_clients.h"
+#include "proxy/session/subscribers.h"
 
 namespace proxy::session {
 
@@ -59,7 +60,8 @@ class Sessions {
         others_(others),
         counts_(counts),
         workers_(workers),
-        paused_(core, counts.pause) {}
+        paused_(core, counts.pause),
+        subscribers_(core) {}
   ~Sessions();
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
@@ -69,6 +71,7 @@ class Sessions {
 
   [[nodiscard]] OtherWorkers& others() { return others_; }
   [[nodiscard]] PausedClients& paused() { return paused_; }
+  [[nodiscard]] Subscribers& subscribers() { return subscribers_; }
   [[nodiscard]] WorkerTotals totals() const { return others_.totals(); }
   [[nodiscard]] unsigned workers() const { return workers_; }
   [[nodiscard]] BlockedCalls& blocked_calls() { return blocked_calls_; }
@@ -120,6 +123,7 @@ class Sessions {
   unsigned workers_;
   BlockedCalls blocked_calls_;
   PausedClients paused_;
+  Subscribers subscribers_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ClientSession>> sessions_;
   std::unordered_set<ClientSession*> watching_;
   std::vector<ClientSession*> resumables_;

@@ -185,9 +185,9 @@ void command_slowlog(ClientSession& session, const Request& request) {
       return reply_help(
           session,
           std::to_array<std::string_view>(
-              {"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-               "GET [<count>]", "    The newest entries of all nodes' slow logs; a count of -1: all.",
-               "LEN", "    How many entries all nodes have.", "RESET",
+              {"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "GET [<count>]",
+               "    The newest entries of all nodes' slow logs; a count of -1: all.", "LEN",
+               "    How many entries all nodes have.", "RESET",
                "    Empties the slow logs of all nodes.", "HELP", "    Print this help."}));
   }
 }
@@ -198,11 +198,11 @@ void command_latency(ClientSession& session, const Request& request) {
       return (new LatencyGraphGather(session, request))->sent_all();
     case CommandId::LatencyHelp:
       return reply_help(
-          session, std::to_array<std::string_view>(
-                       {"LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-                        "DOCTOR, GRAPH <event>, HISTOGRAM [<command> ...], HISTORY <event>, LATEST, RESET",
-                        "    What all nodes noticed, as of one server.", "HELP",
-                        "    Print this help."}));
+          session,
+          std::to_array<std::string_view>(
+              {"LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+               "DOCTOR, GRAPH <event>, HISTOGRAM [<command> ...], HISTORY <event>, LATEST, RESET",
+               "    What all nodes noticed, as of one server.", "HELP", "    Print this help."}));
     default:
       return (new LatencyGather(session, request))->sent_all();
   }

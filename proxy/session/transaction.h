@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,6 +46,9 @@ class Transaction {
   // A request could not be queued: EXEC will refuse the others too, which are forgotten.
   void spoil();
 
+  // Held until the transaction is over, however it ends.
+  void keep(std::shared_ptr<void> something) { kept_.push_back(std::move(something)); }
+
   [[nodiscard]] bool is_spoiled() const { return is_spoiled_; }
   // Of all keys; nothing: there are none yet.
   [[nodiscard]] std::optional<slots::SlotId> slot() const { return slot_; }
@@ -77,6 +81,7 @@ class Transaction {
   std::vector<Own> own_;
   std::vector<ScriptId> scripts_;
   std::vector<Call> calls_;
+  std::vector<std::shared_ptr<void>> kept_;
   std::optional<slots::SlotId> slot_;
   std::size_t bytes_of_own_ = 0;
   std::size_t count_ = 0;

@@ -210,20 +210,23 @@ bool queue(ClientSession& session, const Request& request, Handler handler) {
     session.reject("ERR the transaction is larger than limits.buffered_request");
   } else if (as == QueuedAs::OwnAnswer) {
     transaction.add_for_proxy(request.bytes);
-    session.reply(kQueued);
+    if (!queue_subscription(session, request, kQueued)) session.reply(kQueued);
   } else {
     queue_for_node(session, transaction, request);
   }
   return true;
 }
 
-void reject_arity(ClientSession& session, const resp::CommandSpec& spec) {
-  const std::string text = resp::wrong_arity(spec.name);
-  if (spec.id != CommandId::Exec) return session.reject(text);
+void reject(ClientSession& session, const resp::CommandSpec& spec, std::string_view text) {
+  if (spec.id != CommandId::Exec) return session.reject(fmt::format("ERR {}", text));
   session.take_transaction();
   session.take_watch();
-  session.reply_error("EXECABORT Transaction discarded because of: " +
-                      text.substr(text.find(' ') + 1));
+  session.reply_error(fmt::format("EXECABORT Transaction discarded because of: {}", text));
+}
+
+void reject_arity(ClientSession& session, const resp::CommandSpec& spec) {
+  const std::string text = resp::wrong_arity(spec.name);
+  reject(session, spec, text.substr(text.find(' ') + 1));
 }
 
 void command_multi(ClientSession& session, const Request&) {

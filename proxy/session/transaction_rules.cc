@@ -100,6 +100,14 @@ QueuedAs queued_as(const resp::CommandSpec& spec, resp::Args args) {
     case CommandId::LatencyLatest:
     case CommandId::Lolwut:
     case CommandId::ModuleList:
+    case CommandId::Psubscribe:
+    case CommandId::PubsubChannels:
+    case CommandId::PubsubHelp:
+    case CommandId::PubsubNumpat:
+    case CommandId::PubsubNumsub:
+    case CommandId::PubsubShardchannels:
+    case CommandId::PubsubShardnumsub:
+    case CommandId::Punsubscribe:
     case CommandId::Readonly:
     case CommandId::Readwrite:
     case CommandId::Role:
@@ -107,6 +115,10 @@ QueuedAs queued_as(const resp::CommandSpec& spec, resp::Args args) {
     case CommandId::SlowlogGet:
     case CommandId::SlowlogLen:
     case CommandId::SlowlogReset:
+    case CommandId::Ssubscribe:
+    case CommandId::Subscribe:
+    case CommandId::Sunsubscribe:
+    case CommandId::Unsubscribe:
       return QueuedAs::OwnAnswer;
 
     case CommandId::ClientKill:

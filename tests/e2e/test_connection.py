@@ -364,12 +364,6 @@ def what_comes_later_is_a_clear_error_and_never_a_wrong_answer(shop):
     client = shop.client()
     client.ask("SET", A, 1)
     for args in (
-        ("SUBSCRIBE", "ch"),
-        ("PSUBSCRIBE", "ch*"),
-        ("SSUBSCRIBE", "ch"),
-        ("PUBLISH", "ch", "m"),
-        ("SPUBLISH", "ch", "m"),
-        ("PUBSUB", "CHANNELS"),
         ("CLIENT", "TRACKING", "ON"),
         ("CLIENT", "CACHING", "YES"),
         ("MONITOR",),

@@ -16,9 +16,11 @@ RULES = (
     ("proxy/resp/", ("proxy/net/", "proxy/route/", "proxy/backend/", "proxy/session/", "proxy/control/"), (),
      "proxy/resp/ is pure"),
     ("proxy/route/", ("proxy/net/", "proxy/backend/", "proxy/session/", "proxy/control/"), (), "proxy/route/ is pure"),
-    ("proxy/net/", ("proxy/resp/", "proxy/route/", "proxy/backend/", "proxy/session/", "proxy/control/"), (),
+    ("proxy/net/", ("proxy/resp/", "proxy/route/", "proxy/pubsub/", "proxy/backend/", "proxy/session/", "proxy/control/"), (),
      "proxy/net/ knows bytes, not commands"),
-    ("proxy/backend/", ("proxy/session/", "proxy/control/"), (), "a backend connection does not know who waits"),
+    ("proxy/backend/", ("proxy/pubsub/", "proxy/session/", "proxy/control/"), (), "a backend connection does not know who waits"),
+    ("proxy/pubsub/", ("proxy/route/", "proxy/backend/", "proxy/session/", "proxy/control/", "proxy/mover/"), (),
+     "the hub knows nodes and topics; sessions come to it"),
     ("proxy/mover/", ("proxy/route/", "proxy/backend/", "proxy/session/", "proxy/control/"), (),
      "the mover knows nodes and its MoveHost alone"),
 )

@@ -261,7 +261,7 @@ void Host::set_deadline(std::optional<conf::Milliseconds> from_now) {
 void Host::begin_fence(const slots::SlotSet& slots, std::uint32_t limit_ms) {
   fence_answer_.reset();
   fences_->begin(
-      kMover, slots, "source", conf::Milliseconds(limit_ms),
+      kMover, slots, "source", "target", conf::Milliseconds(limit_ms),
       [this](slots::Result<mover::FenceGrant> answer) { fence_answer_ = std::move(answer); });
 }
 

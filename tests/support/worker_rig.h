@@ -152,6 +152,7 @@ class WorkerRig {
     auto table = make_table(parts);
     if (workers_.empty()) return start(table);
     std::atomic<unsigned> applied = 0;
+    hub_->install(table);
     for (const auto& worker : workers_) worker->install(table, [&] { ++applied; });
     REQUIRE(loop_.run_until([&] { return applied == count_; }));
   }
@@ -161,7 +162,9 @@ class WorkerRig {
       worker->stop();
       after_each();
     }
+    if (hub_ != nullptr) hub_->stop();  // It calls nobody any more.
     workers_.clear();
+    hub_ = nullptr;
   }
 
   std::unique_ptr<RigClient> client() {
@@ -179,6 +182,8 @@ class WorkerRig {
     std::lock_guard guard(mutex_);
     return acks_;
   }
+  // The last fence that the pub/sub hub has acknowledged.
+  [[nodiscard]] std::uint64_t hub_acked() const { return hub_acked_; }
   [[nodiscard]] const proxy::WorkerStats& stats() const { return workers_[0]->stats(); }
 
  private:
@@ -227,12 +232,14 @@ class WorkerRig {
       listeners.push_back(listen_for(node.name));
       listeners.back().facts->node = table->map->find(node.name).value_or(slots::kNoNode);
     }
+    make_hub();
     for (unsigned i = 0; i < count_; ++i) {
       proxy::WorkerOptions options;
       options.index = i;
       options.count = count_;
       options.connection_name = "slotproxy:rig";
       options.scripts = &scripts_;
+      options.pubsub = hub_.get();
       options.counts = &counts_;
       options.on_fenced = [this](proxy::FenceAck ack) {
         std::lock_guard guard(mutex_);
@@ -240,7 +247,21 @@ class WorkerRig {
       };
       workers_.push_back(std::make_unique<proxy::Worker>(options, table, workers_));
     }
+    hub_->start();
+    hub_->install(table);
     for (const auto& worker : workers_) worker->start(std::exchange(listeners, {}));
+  }
+
+  void make_hub() {
+    proxy::pubsub::HubOptions options;
+    options.workers = count_;
+    options.connection_name = "slotproxy:rig";
+    options.to_worker = [this](unsigned worker,
+                               std::function<void(proxy::pubsub::Receiver&)> work) {
+      workers_[worker]->post_messages(std::move(work));
+    };
+    options.on_fenced = [this](const proxy::FenceAck& ack) { hub_acked_ = ack.fence; };
+    hub_ = std::make_unique<proxy::pubsub::Hub>(std::move(options));
   }
 
   proxy::WorkerListener listen_for(const std::string& node) {
@@ -270,6 +291,8 @@ class WorkerRig {
   std::vector<proxy::FenceAck> acks_;
   proxy::session::ScriptCache scripts_;
   proxy::session::SessionCounts counts_;
+  std::unique_ptr<proxy::pubsub::Hub> hub_;
+  std::atomic<std::uint64_t> hub_acked_ = 0;
   proxy::Worker::WorkersByIndex workers_;
 };
 

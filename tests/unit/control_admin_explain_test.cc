@@ -166,6 +166,13 @@ TEST_CASE("what clients are refused is refused here, with the reason") {
   CHECK(why({"EVAL", "return 1", "x"}).find("not an integer") != std::string::npos);
 }
 
+TEST_CASE("a sharded channel has an owner, a plain one none") {
+  CHECK(explain({"SSUBSCRIBE", "a"}).outcome == "one_node");
+  CHECK(explain({"SPUBLISH", "a", "m"}).outcome == "one_node");
+  CHECK(explain({"PUBLISH", "a", "m"}).outcome == "any_node");
+  CHECK(explain({"SUBSCRIBE", "a"}).outcome == "all_nodes");
+}
+
 TEST_CASE("what blocks or watches, and SORT without foreign keys, go to their key's owner") {
   CHECK(explain({"XREAD", "STREAMS", "a", "0"}).outcome == "one_node");
   CHECK(explain({"XREAD", "BLOCK", "0", "STREAMS", "a", "0"}).outcome == "one_node");
@@ -181,11 +188,12 @@ TEST_CASE("a command is said to go by its keys when sessions do not treat it in 
   using resp::CommandId;
   // Sessions look at their arguments or scripts before these go by their keys all the same.
   const std::vector<CommandId> by_keys{
-      CommandId::Eval,   CommandId::EvalRo,     CommandId::Evalsha,  CommandId::EvalshaRo,
-      CommandId::Fcall,  CommandId::FcallRo,    CommandId::Sort,     CommandId::SortRo,
-      CommandId::Xread,  CommandId::Xreadgroup, CommandId::Copy,     CommandId::Watch,
-      CommandId::Blmove, CommandId::Blmpop,     CommandId::Blpop,    CommandId::Brpop,
-      CommandId::Bzmpop, CommandId::Bzpopmax,   CommandId::Bzpopmin, CommandId::Brpoplpush};
+      CommandId::Eval,     CommandId::EvalRo,     CommandId::Evalsha,     CommandId::EvalshaRo,
+      CommandId::Fcall,    CommandId::FcallRo,    CommandId::Sort,        CommandId::SortRo,
+      CommandId::Xread,    CommandId::Xreadgroup, CommandId::Copy,        CommandId::Watch,
+      CommandId::Blmove,   CommandId::Blmpop,     CommandId::Blpop,       CommandId::Brpop,
+      CommandId::Bzmpop,   CommandId::Bzpopmax,   CommandId::Bzpopmin,    CommandId::Brpoplpush,
+      CommandId::Spublish, CommandId::Ssubscribe, CommandId::Sunsubscribe};
   for (const resp::CommandSpec& spec : resp::CommandTable::built_in()->specs()) {
     if (spec.name.find('|') != std::string_view::npos) continue;
     const std::string name(spec.name);

@@ -1,9 +1,9 @@
-#include "proxy/route/slowlog_merge.h"
-
 #include <doctest/doctest.h>
 
 #include <string>
 #include <vector>
+
+#include "proxy/route/slowlog_merge.h"
 
 using proxy::route::merge_slowlogs;
 

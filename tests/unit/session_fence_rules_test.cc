@@ -14,7 +14,7 @@ namespace {
 
 // A fence of the slot of "in"; "out" is not in it.
 bool is_kept(const std::vector<std::string_view>& args) {
-  Fence fence{1, {}, "a"};
+  Fence fence{1, {}, "a", "b"};
   fence.slots.add(slots::slot_of_key("in"));
   return keeps_back(fence, *CommandTable::built_in(), args);
 }
@@ -64,8 +64,8 @@ TEST_CASE("a fence keeps back what names no key and may write any") {
     REQUIRE(learned.has_value());
     const std::vector<std::string_view> write{"mod.write"};
     const std::vector<std::string_view> read{"mod.read"};
-    CHECK(keeps_back(Fence{1, {}, "a"}, **learned, write));
-    CHECK_FALSE(keeps_back(Fence{1, {}, "a"}, **learned, read));
+    CHECK(keeps_back(Fence{1, {}, "a", "b"}, **learned, write));
+    CHECK_FALSE(keeps_back(Fence{1, {}, "a", "b"}, **learned, read));
   }
 }
 

@@ -64,7 +64,7 @@ TEST_CASE("a transaction has room up to its limit, whoever answers what is queue
 }
 
 TEST_CASE("a fence keeps a transaction back for its slot, or when it may write any key") {
-  Fence fence{1, {}, "a"};
+  Fence fence{1, {}, "a", "b"};
   fence.slots.add(5);
   Transaction transaction;
   CHECK_FALSE(transaction.is_kept_back_by(fence));

@@ -56,7 +56,7 @@ struct FencedWorker : WithLoop, WorkerRig {
     install(kBefore);
   }
   void begin_fence(std::uint64_t id, slots::SlotId slot = kSlot) {
-    proxy::Fence next{id, {}, "a"};
+    proxy::Fence next{id, {}, "a", "b"};
     next.slots.add(slot);
     fence = std::make_shared<proxy::Fence>(std::move(next));
     install(kBefore);

@@ -79,7 +79,7 @@ struct Rig : WithLoop, WorkerRig {
     return {greeted.base(), names.end()};
   }
   void begin_fence() {
-    proxy::Fence next{1, {}, "a"};
+    proxy::Fence next{1, {}, "a", "b"};
     next.slots.add(3300);
     fence = std::make_shared<proxy::Fence>(std::move(next));
     install(kBefore);
