@@ -94,7 +94,7 @@ struct Rig : WithLoop, WorkerRig {
     return run_until([&] { return stats().blocked_clients.get() == clients; });
   }
   void begin_fence(slots::SlotId slot = 3300) {
-    proxy::Fence next{++fences, {}, "a"};
+    proxy::Fence next{++fences, {}, "a", "b"};
     next.slots.add(slot);
     fence = std::make_shared<proxy::Fence>(std::move(next));
     install(kBefore);
