@@ -365,8 +365,8 @@ TEST_CASE("slots move with all types, expiry and groups while clients write, and
 
 TEST_CASE("a feed that breaks is noticed, and copying begins anew") {
   World world;
-  fill(world, 4000, 100);
-  world.commons.pacers.of("a")->set_limits({300'000}, 0);
+  fill(world, 8000, 100);
+  world.commons.pacers.of("a")->set_limits({1'500'000}, 0);  // The writer's notices count, too.
   {
     const WritingThread writer(world);
     world.start();
