@@ -67,6 +67,7 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::Unsubscribe, CommandWay::AllNodes},
 
     {CommandId::Command, CommandWay::AnyNode},
+    {CommandId::Pfselftest, CommandWay::AnyNode},
     {CommandId::Function, CommandWay::AnyNode},
     {CommandId::Publish, CommandWay::AnyNode},
     {CommandId::ScriptHelp, CommandWay::AnyNode},
@@ -103,8 +104,6 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::Failover, CommandWay::Refused, kOneServer},
     {CommandId::Lastsave, CommandWay::Refused, kOneServer},
     {CommandId::Monitor, CommandWay::Refused, kOneServer},
-    {CommandId::Pfdebug, CommandWay::Refused, kOneServer},
-    {CommandId::Pfselftest, CommandWay::Refused, kOneServer},
     {CommandId::Save, CommandWay::Refused, kOneServer},
     {CommandId::Shutdown, CommandWay::Refused, kOneServer},
     {CommandId::Move, CommandWay::Refused, kDatabases},

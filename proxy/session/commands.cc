@@ -85,6 +85,7 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Mget, command_mget},
     {CommandId::Module, command_module},
     {CommandId::Mset, command_mset},
+    {CommandId::Pfselftest, command_command},
     {CommandId::Ping, command_ping},
     {CommandId::Quit, command_quit},
     {CommandId::Randomkey, command_randomkey},
@@ -136,8 +137,6 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Failover, refuse_server_administration},
     {CommandId::Lastsave, refuse_server_administration},
     {CommandId::Monitor, refuse_server_administration},
-    {CommandId::Pfdebug, refuse_server_administration},
-    {CommandId::Pfselftest, refuse_server_administration},
     {CommandId::Save, refuse_server_administration},
     {CommandId::Shutdown, refuse_server_administration},
 
