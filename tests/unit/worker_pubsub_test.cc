@@ -96,8 +96,12 @@ TEST_CASE("SUBSCRIBE is confirmed once all nodes have it, and what comes behind 
   CHECK(rig.is_unread(*client));
   rig.b.send_unasked(confirmation("subscribe", "ch", 1));
   CHECK(client->read() == confirmation("subscribe", "ch", 1));
-  CHECK(client->read() == array_of({"message", "ch", "early"}));
-  CHECK(client->read() == array_of({"pong", ""}));
+  // Each node is heard on its own: a's words may come late.
+  const std::string early = array_of({"message", "ch", "early"});
+  const std::string pong = array_of({"pong", ""});
+  const std::string first = client->read();
+  CHECK((first == early || first == pong));
+  CHECK(client->read() == (first == early ? pong : early));
 }
 
 TEST_CASE("clients share a node's subscription, which ends with the last of them") {
