@@ -9,8 +9,8 @@
 
 namespace proxy::session {
 
-// It holds itself until it is filled or abandoned: a worker that ends drops what it was asked, while
-// the session still has the reply in its list. Later requests of the session wait.
+// It holds itself until it is filled or abandoned: a worker that ends drops what it was asked,
+// while the session still has the reply in its list. Later requests of the session wait.
 class AnswerOfAll final : public backend::PendingReply {
  public:
   static std::shared_ptr<AnswerOfAll> of(ClientSession& session) {

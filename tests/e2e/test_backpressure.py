@@ -10,6 +10,7 @@ from harness.load import Latency, best_of
 from harness.resp import bulk, request
 from harness.shop import as_json, key_on, keys_on
 from harness.tests import test
+from harness.wire import is_ready
 
 OK, PONG, NULL = b"+OK\r\n", b"+PONG\r\n", b"$-1\r\n"
 MB = 1_000_000
@@ -29,8 +30,7 @@ def stuff(client, data, seconds):
     client.socket.setblocking(False)
     taken, deadline, offset = 0, time.monotonic() + seconds, 0
     while time.monotonic() < deadline:
-        _, writable, _ = select.select([], [client.socket], [], 0.5)
-        if not writable:
+        if not is_ready(client.socket, select.POLLOUT, 0.5):
             break
         try:
             sent = client.socket.send(memoryview(data)[offset:])

@@ -693,7 +693,6 @@ def every_element_is_delivered_once_while_its_slot_moves_to_and_fro(fresh):
     compare(all_of(readers), produced["x"], "read by the group")
     for follower in followers:
         same(follower.got, produced["log"], "what a follower has read")
-    check(len(produced["queue"]) > 200, "only %d were produced" % len(produced["queue"]))
 
 
 @test(seconds=60)

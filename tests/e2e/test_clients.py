@@ -14,6 +14,7 @@ import time
 from harness import processes
 from harness.check import Failure, Skip, check, has, lacks, same
 from harness.tests import test
+from harness.wire import is_ready
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODULES = os.environ.get("E2E_NODE_MODULES") or os.path.join(HERE, "..", "..", "build", "e2e-node")
@@ -114,8 +115,7 @@ def redis_cli_is_interactive_with_help_from_the_server(shop):
         seen, deadline, found = b"", time.monotonic() + seconds, 0
         for part in wanted:
             while (at := seen.find(part, found)) < 0:
-                ready, _, _ = select.select([parent], [], [], 0.1)
-                if ready:
+                if is_ready(parent, select.POLLIN, 0.1):
                     seen += os.read(parent, 65536)
                 if time.monotonic() > deadline:
                     raise Failure(

@@ -11,6 +11,7 @@ from harness.check import check, error, eventually, has, same, shown
 from harness.resp import array, bulk
 from harness.shop import HOST
 from harness.tests import test
+from harness.wire import is_ready
 
 OK, PONG = b"+OK\r\n", b"+PONG\r\n"
 A, B, C = "bar", "c", "foo"  # One key on each node: slots 5061, 7365, 12182.
@@ -49,7 +50,7 @@ TALKS = {
 def until_quiet(client, seconds=0.03):
     """All bytes until nothing has come for so long, or the connection ends."""
     got = b""
-    while select.select([client.socket], [], [], seconds)[0]:
+    while is_ready(client.socket, select.POLLIN, seconds):
         data = client.socket.recv(1 << 16)
         if not data:
             break

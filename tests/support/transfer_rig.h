@@ -1,5 +1,5 @@
-// A Transfer with two nodes in memory, which carries its actions out one by one. A test changes what
-// the nodes hold and what they answer in between.
+// A Transfer with two nodes in memory, which carries its actions out one by one. A test changes
+// what the nodes hold and what they answer in between.
 #pragma once
 
 #include <doctest/doctest.h>

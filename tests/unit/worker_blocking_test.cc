@@ -51,7 +51,10 @@ struct Blocking {
     return unblock(whom, command[3]);
   }
   std::string unblock(int whom, const std::string& reply) {
-    if (unblock_too_early > 0 && unblock_too_early-- > 0) return ":0\r\n";
+    if (unblock_too_early > 0) {
+      --unblock_too_early;
+      return ":0\r\n";
+    }
     if (waiting.erase(whom) == 0) return ":0\r\n";
     node.send_to(whom, reply == "ERROR" ? kUnblocked : ":0\r\n");
     return ":1\r\n";

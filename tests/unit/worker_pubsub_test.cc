@@ -56,7 +56,7 @@ struct PubSubRig : WithLoop, WorkerRig {
   }
   static void serve(FakeNode& node, const Manner& manner) {
     node.on_command = [&manner](const Command& command) -> std::optional<std::string> {
-      std::string word = command.front();
+      const std::string& word = command.front();
       if (word == "PING" && !manner.pongs) return "";
       if (!word.ends_with("subscribe")) return std::nullopt;
       return manner.confirms ? confirmation(word, command[1], 1) : "";
