@@ -41,7 +41,7 @@ Proxy::Proxy(conf::Config config, std::string config_path)
   mailbox_.open(&loop_);
   cluster_.deliver_to(
       [this](std::shared_ptr<const RoutingTable> table, std::function<void()> applied) {
-        deliver(std::move(table), std::move(applied));
+        deliver(table, std::move(applied));
       });
 }
 
@@ -245,7 +245,8 @@ void Proxy::start_workers() {
 }
 
 // `applied` runs on this thread once the last worker has taken the table.
-void Proxy::deliver(std::shared_ptr<const RoutingTable> table, std::function<void()> applied) {
+void Proxy::deliver(const std::shared_ptr<const RoutingTable>& table,
+                    std::function<void()> applied) {
   if (!workers_started_) {
     if (applied) mailbox_.post(std::move(applied));
     return;

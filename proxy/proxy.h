@@ -57,7 +57,7 @@ class Proxy final : private control::AdminPort {
 
   void start_control();
   void start_workers();
-  void deliver(std::shared_ptr<const RoutingTable> table, std::function<void()> applied);
+  void deliver(const std::shared_ptr<const RoutingTable>& table, std::function<void()> applied);
   void make_rebalancer();
   void on_health(const std::string& node, const control::NodeStatus& status);
   void learn_commands(const std::string& node);
