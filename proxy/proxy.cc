@@ -40,7 +40,7 @@ Proxy::Proxy(conf::Config config, std::string config_path)
   SP_ASSERT(uv_loop_init(&loop_) == 0);
   mailbox_.open(&loop_);
   cluster_.deliver_to(
-      [this](std::shared_ptr<const RoutingTable> table, std::function<void()> applied) {
+      [this](const std::shared_ptr<const RoutingTable>& table, std::function<void()> applied) {
         deliver(table, std::move(applied));
       });
 }
