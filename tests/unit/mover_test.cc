@@ -331,15 +331,14 @@ void check_equal(World& world) {
 
 // Values that do not compress, so that a byte of them is a byte on the wire.
 void fill(World& world, int keys, std::size_t bytes) {
+  const std::string script =
+      "for i = 1, ARGV[1] do local at = (i * 7919) % (#ARGV[3] - ARGV[2]) "
+      "redis.call('SET', 'key' .. i, string.sub(ARGV[3], at + 1, at + ARGV[2])) end";
   std::mt19937_64 random(7);
   std::string noise(100'000, ' ');
   for (char& c : noise) c = static_cast<char>(random());
   for (const std::size_t server : {kSource, kReference}) {
-    world.ask(server, {"EVAL",
-                       "for i = 1, ARGV[1] do local at = (i * 7919) % (#ARGV[3] - ARGV[2]) "
-                       "redis.call('SET', 'key' .. i, string.sub(ARGV[3], at + 1, at + ARGV[2])) "
-                       "end",
-                       "0", std::to_string(keys), std::to_string(bytes), noise});
+    world.ask(server, {"EVAL", script, "0", std::to_string(keys), std::to_string(bytes), noise});
   }
 }
 
