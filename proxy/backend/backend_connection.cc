@@ -56,8 +56,7 @@ BackendConnection::BackendConnection(WorkerCore& core, NodeBackend& node, Protoc
       node_(node),
       protocol_(protocol),
       use_(use),
-      resolver_(core.loop),
-      dialer_(core.loop),
+      connector_(core.loop),
       connect_timer_(core.loop) {}
 
 BackendConnection::~BackendConnection() {
@@ -69,23 +68,13 @@ void BackendConnection::connect() {
   core_.stats.backend_connects.add();
   connect_timer_.start(core_.table->timeouts.connect,
                        [this] { fail("no connection within timeouts.connect"); });
-  const conf::Address& address = node_.route().address;
-  if (auto literal = net::literal_address(address)) return dial({*literal});
-  resolver_.resolve(address, [this](slots::Result<std::vector<net::SocketAddress>> found) {
-    if (!found) return fail(found.error().message);
-    dial(std::move(*found));
-  });
-}
-
-void BackendConnection::dial(std::vector<net::SocketAddress> addresses) {
-  state_ = State::Connecting;
-  auto share = core_.table->timeouts.connect / static_cast<int>(addresses.size());
-  dialer_.dial(std::move(addresses), share, [this](slots::Result<int> descriptor) {
-    if (!descriptor) return fail(descriptor.error().message);
-    open(core_.loop, *descriptor);
-    state_ = State::Greeting;
-    greet();
-  });
+  connector_.connect(node_.route().address, core_.table->timeouts.connect,
+                     [this](slots::Result<int> descriptor) {
+                       if (!descriptor) return fail(descriptor.error().message);
+                       open(core_.loop, *descriptor);
+                       state_ = State::Greeting;
+                       greet();
+                     });
 }
 
 void BackendConnection::greet() {
@@ -360,8 +349,7 @@ void BackendConnection::fail(const std::string& why) {
   bool was_ready = state_ == State::Ready;
   state_ = State::Closed;
   connect_timer_.stop();
-  resolver_.cancel();
-  dialer_.cancel();
+  connector_.cancel();
 
   // What was written in part stays lost; what was not written at all may be sent again.
   std::vector<Ticket*> unsent;
@@ -400,8 +388,7 @@ void BackendConnection::fail(const std::string& why) {
 void BackendConnection::destroy(std::unique_ptr<BackendConnection> self) {
   state_ = State::Closed;
   connect_timer_.stop();
-  resolver_.cancel();
-  dialer_.cancel();
+  connector_.cancel();
   out_.release(core_.blocks);
   if (pin_holder_ != nullptr) std::exchange(pin_holder_, nullptr)->on_pin_lost();
   if (is_open()) {

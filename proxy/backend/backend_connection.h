@@ -18,9 +18,8 @@
 #include <vector>
 
 #include "proxy/backend/ticket.h"
-#include "proxy/net/dialer.h"
+#include "proxy/net/connector.h"
 #include "proxy/net/loop_timer.h"
-#include "proxy/net/resolver.h"
 #include "proxy/net/socket.h"
 #include "proxy/resp/reply_parser.h"
 #include "proxy/worker_core.h"
@@ -72,7 +71,7 @@ class BackendConnection final : public net::Socket, public Flushable {
   // Larger pieces of requests go to the kernel uncopied, when nothing waits before them.
   static constexpr std::size_t kDirectWrite = 16 * 1024;
 
-  enum class State : std::uint8_t { Resolving, Connecting, Greeting, Ready, Closed };
+  enum class State : std::uint8_t { Connecting, Greeting, Ready, Closed };
 
   BackendConnection(WorkerCore& core, NodeBackend& node, Protocol protocol, ConnectionUse use);
   ~BackendConnection() override;
@@ -164,7 +163,6 @@ class BackendConnection final : public net::Socket, public Flushable {
     dirty_ = true;
     core_.dirty_connections.push_back(this);
   }
-  void dial(std::vector<net::SocketAddress> addresses);
   void begin_measurement();
   void end_measurement();
   void greet();
@@ -190,7 +188,7 @@ class BackendConnection final : public net::Socket, public Flushable {
   std::uint64_t measured_from_ns_ = 0;
   std::uint32_t measured_ms_ = 0;  // When it was last tried; low bits of the loop's time.
   resp::ReplyParser parser_;
-  State state_ = State::Resolving;
+  State state_ = State::Connecting;
   Protocol protocol_;
   ConnectionUse use_;
   bool dirty_ = false;
@@ -207,8 +205,7 @@ class BackendConnection final : public net::Socket, public Flushable {
   ServerSide server_side_;
   StreamSource* stream_source_ = nullptr;
   PinHolder* pin_holder_ = nullptr;
-  net::Resolver resolver_;
-  net::Dialer dialer_;
+  net::Connector connector_;
   net::LoopTimer connect_timer_;
 };
 

@@ -11,25 +11,11 @@ constexpr std::size_t kBegunKept = 64 * 1024;  // Of begun_'s memory, between tw
 }  // namespace
 
 FeedConnection::FeedConnection(uv_loop_t* loop, FeedOwner& owner, std::span<char> buffer)
-    : loop_(loop),
-      owner_(owner),
-      buffer_(buffer),
-      resolver_(loop),
-      dialer_(loop),
-      connect_timer_(loop) {}
+    : loop_(loop), owner_(owner), buffer_(buffer), connector_(loop), connect_timer_(loop) {}
 
 void FeedConnection::connect(const conf::Address& address, conf::Milliseconds timeout) {
   connect_timer_.start(timeout, [this] { lose("no connection within timeouts.connect"); });
-  if (auto literal = net::literal_address(address)) return dial({*literal}, timeout);
-  resolver_.resolve(address, [this, timeout](slots::Result<std::vector<net::SocketAddress>> found) {
-    if (!found) return lose(found.error().message);
-    dial(std::move(*found), timeout);
-  });
-}
-
-void FeedConnection::dial(std::vector<net::SocketAddress> addresses, conf::Milliseconds timeout) {
-  auto share = timeout / static_cast<int>(addresses.size());
-  dialer_.dial(std::move(addresses), share, [this](slots::Result<int> descriptor) {
+  connector_.connect(address, timeout, [this](slots::Result<int> descriptor) {
     if (!descriptor) return lose(descriptor.error().message);
     connect_timer_.stop();
     open(loop_, *descriptor);
@@ -101,8 +87,7 @@ bool FeedConnection::resume_reading() {
 void FeedConnection::lose(const std::string& why) {
   if (std::exchange(is_over_, true)) return;
   connect_timer_.stop();
-  resolver_.cancel();
-  dialer_.cancel();
+  connector_.cancel();
   owner_.on_lost(why);
 }
 
@@ -111,8 +96,7 @@ void FeedConnection::end(std::unique_ptr<FeedConnection> self,
   FeedConnection& ending = *self;
   ending.is_over_ = true;
   ending.connect_timer_.stop();
-  ending.resolver_.cancel();
-  ending.dialer_.cancel();
+  ending.connector_.cancel();
   if (ending.is_open()) {
     ending.close(std::move(self));
   } else {

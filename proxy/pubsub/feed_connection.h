@@ -15,9 +15,8 @@
 #include <string_view>
 
 #include "conf/config.h"
-#include "proxy/net/dialer.h"
+#include "proxy/net/connector.h"
 #include "proxy/net/loop_timer.h"
-#include "proxy/net/resolver.h"
 #include "proxy/net/socket.h"
 #include "proxy/resp/reply_parser.h"
 
@@ -55,7 +54,6 @@ class FeedConnection final : public net::Socket {
 
  private:
   void on_ready(bool readable, bool writable, bool broken) override;
-  void dial(std::vector<net::SocketAddress> addresses, conf::Milliseconds timeout);
   void read();
   void write();
   void lose(const std::string& why);
@@ -69,8 +67,7 @@ class FeedConnection final : public net::Socket {
   std::string out_;    // Not taken by the kernel.
   bool is_paused_ = false;
   bool is_over_ = false;
-  net::Resolver resolver_;
-  net::Dialer dialer_;
+  net::Connector connector_;
   net::LoopTimer connect_timer_;
 };
 
