@@ -12,14 +12,13 @@ namespace {
 
 using tests::Command;
 using tests::FakeNode;
+using tests::kBefore;
+using tests::kMoved;
 using tests::request_of;
 using tests::RigClient;
 using tests::TestLoop;
 using tests::WorkerRig;
 
-// The keys "b" (slot 3300) and "c" (7365) lie on node a, "a" (15495) on node b.
-const std::vector<WorkerRig::Part> kBefore = {{"a", "0-8191"}, {"b", "8192-16383"}};
-const std::vector<WorkerRig::Part> kMoved = {{"a", "0-3299,3301-8191"}, {"b", "3300,8192-16383"}};
 const std::string kOk = "+OK\r\n";
 const std::string kElement = "*2\r\n$1\r\nb\r\n$1\r\nx\r\n";
 const std::string kUnblocked = "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n";

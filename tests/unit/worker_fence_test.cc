@@ -11,15 +11,15 @@ namespace {
 
 using proxy::control::Command;
 using tests::FakeNode;
+using tests::kBefore;
+using tests::kMoved;
 using tests::request_of;
 using tests::RigClient;
 using tests::TestLoop;
 using tests::WorkerRig;
 
-// The keys "b" and "c" lie on node a, "a" on node b. Fences here are of the slot of "b".
+// Fences here are of the slot of "b".
 constexpr slots::SlotId kSlot = 3300;
-const std::vector<WorkerRig::Part> kBefore = {{"a", "0-8191"}, {"b", "8192-16383"}};
-const std::vector<WorkerRig::Part> kMoved = {{"a", "0-3299,3301-8191"}, {"b", "3300,8192-16383"}};
 const std::string kOk = "+OK\r\n";
 const std::string kMovedReply = "-MOVED 3300 127.0.0.1:7098\r\n";
 

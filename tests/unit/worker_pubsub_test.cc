@@ -11,13 +11,11 @@ namespace {
 
 using proxy::control::Command;
 using tests::FakeNode;
+using tests::kBefore;
+using tests::kMoved;
 using tests::request_of;
 using tests::TestLoop;
 using tests::WorkerRig;
-
-// The channel "b" has slot 3300, of node a at first.
-const std::vector<WorkerRig::Part> kBefore = {{"a", "0-8191"}, {"b", "8192-16383"}};
-const std::vector<WorkerRig::Part> kMoved = {{"a", "0-3299,3301-8191"}, {"b", "3300,8192-16383"}};
 
 std::string array_of(std::initializer_list<std::string_view> items) {
   std::string bytes;
