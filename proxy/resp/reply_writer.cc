@@ -98,6 +98,10 @@ std::string not_supported(std::string_view command, std::string_view why) {
   return fmt::format("ERR '{}' is not supported by slotproxy: {}", command, why);
 }
 
+std::string connections_in_use(std::string_view limit, std::string_view node) {
+  return fmt::format("ERR all limits.{} connections to node {} are in use; try again", limit, node);
+}
+
 }  // namespace errors
 
 }  // namespace proxy::resp

@@ -35,6 +35,11 @@ class ReplyWriter {
   bool resp3_;
 };
 
+// What stands for an array that there is none of (EXEC, BLPOP), a whole reply.
+[[nodiscard]] constexpr std::string_view null_array(bool resp3) {
+  return resp3 ? "_\r\n" : "*-1\r\n";
+}
+
 // Appends the RESP form of a request.
 void append_request(std::string& out, std::initializer_list<std::string_view> args);
 void append_bulk(std::string& out, std::string_view bytes);
@@ -67,6 +72,8 @@ std::string node_reply(std::string_view node, std::string_view address, std::str
                        slots::SlotId slot);
 std::string outcome_unknown(std::string_view node, std::string_view address, std::string_view why);
 std::string not_supported(std::string_view command, std::string_view why);
+// `limit`: of limits in the YAML, the one of this kind of connection.
+std::string connections_in_use(std::string_view limit, std::string_view node);
 }  // namespace errors
 
 }  // namespace proxy::resp

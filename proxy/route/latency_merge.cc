@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <ranges>
-#include <set>
 #include <vector>
 
 #include "proxy/resp/reply_cursor.h"

@@ -1,7 +1,6 @@
 #include "proxy/route/slowlog_merge.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "proxy/resp/reply_cursor.h"

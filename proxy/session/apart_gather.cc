@@ -46,11 +46,8 @@ void ApartGather::ask(slots::NodeIndex node, slots::SlotId slot, std::string_vie
   if (connection == nullptr || &connection->node() != &backend)
     connection = backend.take_large(protocol_, nullptr);
   if (connection == nullptr) {
-    return refuse(
-        ticket,
-        fmt::format(
-            "-ERR all limits.large_connections connections to node {} are in use; try again\r\n",
-            backend.route().name));
+    return refuse(ticket, fmt::format("-{}\r\n", resp::errors::connections_in_use(
+                                                     "large_connections", backend.route().name)));
   }
   submit(connection, ticket, bytes);
 }

@@ -1,8 +1,11 @@
 #include "proxy/session/blocked_call.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "proxy/resp/reply_writer.h"
 #include "proxy/session/sessions.h"
 
 namespace proxy::session {
@@ -54,12 +57,19 @@ std::string BlockedCall::own_answer() const {
     case TakenBack::Unblocked:
       if (unblock_reply_ == backend::UnblockReply::Error)
         return std::string(backend::kUnblocked) + "\r\n";
-      return session_->resp3() ? "_\r\n" : "*-1\r\n";
+      return std::string(resp::null_array(session_->resp3()));
     case TakenBack::ProxyEnds:
       return "-UNBLOCKED the proxy is shutting down; nothing was taken\r\n";
     default:
       return {};
   }
+}
+
+std::string BlockedCall::refused_by_limit(const backend::NodeBackend& node) {
+  core_.stats.errors.add();
+  core_.stats.blocking_refused.add();
+  return fmt::format("-{}\r\n",
+                     resp::errors::connections_in_use("blocking_connections", node.route().name));
 }
 
 ClientSession& BlockedCall::let_go() {

@@ -68,6 +68,8 @@ class BlockedCall : public backend::PendingReply {
   void run_at_turns_end();
   // The answer for a reason other than Moved, from the proxy itself. Requires such a reason.
   [[nodiscard]] std::string own_answer() const;
+  // The same when limits.blocking_connections to the node are in use; counted.
+  [[nodiscard]] std::string refused_by_limit(const backend::NodeBackend& node);
   // Answers the client, with one whole reply or nothing. Neither session nor place may be used
   // afterwards.
   void answer(std::string_view reply);

@@ -1,7 +1,5 @@
 #include "proxy/session/blocked_request.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "proxy/resp/reply_writer.h"
@@ -52,16 +50,12 @@ bool BlockedRequest::begin_wait(slots::NodeIndex owner) {
       {}, bytes_, slot(), deadline_ms_.value_or(backend::NodeWait::kForever)};
   std::string shortened;
   if (std::exchange(is_anew_, true) && deadline_ms_) {
-    if (now >= *deadline_ms_) return finish(session().resp3() ? "_\r\n" : "*-1\r\n"), true;
+    if (now >= *deadline_ms_) return finish(resp::null_array(session().resp3())), true;
     request.bytes = shortened = with_time(command(), arguments_of(bytes_), *deadline_ms_ - now);
   }
   wait_ = backend::NodeWait::begin(core, node, session().protocol(), request, *this);
   if (wait_ != nullptr) return false;
-  core.stats.errors.add();
-  core.stats.blocking_refused.add();
-  finish(fmt::format(
-      "-ERR all limits.blocking_connections connections to node {} are in use; try again\r\n",
-      node.route().name));
+  finish(refused_by_limit(node));
   return true;
 }
 

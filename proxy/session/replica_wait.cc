@@ -3,31 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "proxy/resp/reply_cursor.h"
 #include "proxy/resp/reply_writer.h"
+#include "proxy/session/all_nodes.h"
 #include "proxy/session/blocking_rules.h"
 
 namespace proxy::session {
-
-namespace {
-
-// A client of an endpoint writes to that endpoint's node alone; a plain one may have written to any
-// that owns slots.
-std::vector<slots::NodeIndex> nodes_to_ask(ClientSession& session) {
-  if (session.is_redirect()) {
-    if (session.listener().node == slots::kNoNode) return {};
-    return {session.listener().node};
-  }
-  std::set<slots::NodeIndex> owners;
-  for (std::size_t slot = 0; slot < slots::kSlotCount; ++slot)
-    owners.insert(session.table().map->owner(static_cast<slots::SlotId>(slot)));
-  return {owners.begin(), owners.end()};
-}
-
-}  // namespace
 
 ReplicaWait::ReplicaWait(ClientSession& session, const Request& request)
     : BlockedCall(session, request, slots::kNoSlot) {}
@@ -41,7 +24,9 @@ void ReplicaWait::ask_nodes(const Request& request) {
       ahead, request.bytes, slots::kNoSlot,
       time_ms == 0 ? backend::NodeWait::kForever : core.now_ms() + time_ms};
   bool is_any_sent = false;
-  for (const slots::NodeIndex index : nodes_to_ask(session())) {
+  // A client of an endpoint writes to that endpoint's node alone; a plain one may have written to
+  // any that owns slots.
+  for (const slots::NodeIndex index : nodes_meant(session(), NodesMeant::Owners)) {
     backend::NodeBackend& node = core.backends->node(index);
     if (const std::string* why = node.unavailable()) {
       take(session().node_error(index, slots::kNoSlot, *why));
@@ -51,11 +36,7 @@ void ReplicaWait::ask_nodes(const Request& request) {
     part->whole = this;
     part->wait = backend::NodeWait::begin(core, node, session().protocol(), wait, *part);
     if (part->wait == nullptr) {
-      core.stats.errors.add();
-      core.stats.blocking_refused.add();
-      take(fmt::format(
-          "-ERR all limits.blocking_connections connections to node {} are in use; try again\r\n",
-          node.route().name));
+      take(refused_by_limit(node));
       continue;
     }
     is_any_sent |= part->wait->is_sent();

@@ -177,9 +177,7 @@ bool begin_watch(ClientSession& session, slots::SlotId slot) {
     return session.reply(session.node_error(owner, slot, *why)), false;
   auto watch = std::make_unique<Watch>(session.core(), slot);
   if (!watch->take_connection(owner, session.protocol())) {
-    session.reply_error(fmt::format(
-        "ERR all limits.pinned_connections connections to node {} are in use; try again",
-        node.route().name));
+    session.reply_error(resp::errors::connections_in_use("pinned_connections", node.route().name));
     return false;
   }
   session.set_watch(std::move(watch));
@@ -251,7 +249,7 @@ void command_exec(ClientSession& session, const Request&) {
   std::unique_ptr<Watch> watch = session.take_watch();
   if (transaction->is_spoiled()) return session.reply_error(kAborted);
   if (watch != nullptr) {
-    if (watch->connection() == nullptr) return session.reply(session.resp3() ? "_\r\n" : "*-1\r\n");
+    if (watch->connection() == nullptr) return session.reply(resp::null_array(session.resp3()));
     send(session, *transaction, session.table().map->owner(watch->slot()), *watch->connection());
     session.hold(Hold::Stream);  // What follows may go over another connection.
     return watch->end();
