@@ -1,5 +1,5 @@
-// Connector: from a node's address to a connected descriptor: a name is looked up, and its addresses
-// are tried in turn.
+// Connector: from a node's address to a connected descriptor: a name is looked up, and its
+// addresses are tried in turn.
 //
 // Thread:  the loop's own; one Connector per user and loop.
 // Owns:    the try under way. Destroying or cancelling it means that `done` is never called.

@@ -296,8 +296,8 @@ class WorkerRig {
   proxy::Worker::WorkersByIndex workers_;
 };
 
-// Two maps that differ by slot 3300, the slot of "b": it lies on node a at first, as does "c" (7365);
-// "a" (15495) lies on node b.
+// Two maps that differ by slot 3300, the slot of "b": it lies on node a at first, as does "c"
+// (7365); "a" (15495) lies on node b.
 inline const std::vector<WorkerRig::Part> kBefore = {{"a", "0-8191"}, {"b", "8192-16383"}};
 inline const std::vector<WorkerRig::Part> kMoved = {{"a", "0-3299,3301-8191"},
                                                     {"b", "3300,8192-16383"}};
