@@ -20,11 +20,19 @@ bool Registry::add(unsigned worker, Kind kind, std::string_view name, std::uint6
   return entry.is_in_force && whole_at_ >= table_version;
 }
 
-bool Registry::remove(unsigned worker, Kind kind, std::string_view name) {
+void Registry::set_leaving(Kind kind, std::string_view name) {
+  std::unique_lock guard(mutex_);
+  auto found = entries_[kind].find(name);
+  SP_ASSERT(found != entries_[kind].end());
+  ++found->second.leaving;
+}
+
+bool Registry::remove(unsigned worker, Kind kind, std::string_view name, bool was_leaving) {
   std::unique_lock guard(mutex_);
   ByName<Entry>& entries = entries_[kind];
   auto found = entries.find(name);
   SP_ASSERT(found != entries.end());
+  if (was_leaving) --found->second.leaving;
   of_worker_[worker].fetch_sub(1, std::memory_order_relaxed);
   total_.fetch_sub(1, std::memory_order_relaxed);
   if (--found->second.subscribers > 0) return false;
@@ -40,16 +48,16 @@ bool Registry::is_wanted(Kind kind, std::string_view name) const {
 std::size_t Registry::subscribers(Kind kind, std::string_view name) const {
   std::shared_lock guard(mutex_);
   auto found = entries_[kind].find(name);
-  return found == entries_[kind].end() ? 0 : found->second.subscribers;
+  return found == entries_[kind].end() ? 0 : found->second.staying();
 }
 
 std::size_t Registry::receivers(std::string_view channel) const {
   if (!has_any()) return 0;
   std::shared_lock guard(mutex_);
   auto found = entries_[Kind::Channel].find(channel);
-  std::size_t count = found == entries_[Kind::Channel].end() ? 0 : found->second.subscribers;
+  std::size_t count = found == entries_[Kind::Channel].end() ? 0 : found->second.staying();
   for (const auto& [pattern, entry] : entries_[Kind::Pattern]) {
-    if (matches(pattern, channel)) count += entry.subscribers;
+    if (matches(pattern, channel)) count += entry.staying();
   }
   return count;
 }
@@ -58,15 +66,18 @@ std::vector<std::string> Registry::names(Kind kind, std::string_view pattern) co
   std::vector<std::string> found;
   std::shared_lock guard(mutex_);
   for (const auto& [name, entry] : entries_[kind]) {
-    if (pattern == "*" || matches(pattern, name)) found.push_back(name);
+    if (entry.staying() > 0 && (pattern == "*" || matches(pattern, name))) found.push_back(name);
   }
   return found;
 }
 
 TopicCounts Registry::counts() const {
   std::shared_lock guard(mutex_);
-  return {entries_[Kind::Channel].size(), entries_[Kind::Pattern].size(),
-          entries_[Kind::Sharded].size()};
+  auto count = [this](Kind kind) {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        entries_[kind], [](const auto& named) { return named.second.staying() > 0; }));
+  };
+  return {count(Kind::Channel), count(Kind::Pattern), count(Kind::Sharded)};
 }
 
 void Registry::set_in_force(Kind kind, std::string_view name, bool is_in_force) {

@@ -36,8 +36,11 @@ class Registry {
   // worker with the table of this version may publish at; otherwise the Hub says when.
   [[nodiscard]] bool add(unsigned worker, Kind kind, std::string_view name,
                          std::uint64_t table_version);
-  // One less. Whether it was the last: then the Hub has to know.
-  [[nodiscard]] bool remove(unsigned worker, Kind kind, std::string_view name);
+  // A subscriber says that it will leave: it still takes what was published before, and counts no
+  // more. `remove()` follows.
+  void set_leaving(Kind kind, std::string_view name);
+  // One less, which was `leaving` or not. Whether it was the last: then the Hub has to know.
+  [[nodiscard]] bool remove(unsigned worker, Kind kind, std::string_view name, bool was_leaving);
 
   [[nodiscard]] bool is_wanted(Kind kind, std::string_view name) const;
   [[nodiscard]] std::size_t subscribers(Kind kind, std::string_view name) const;
@@ -65,7 +68,10 @@ class Registry {
  private:
   struct Entry {
     std::size_t subscribers = 0;
+    std::size_t leaving = 0;  // Of these.
     bool is_in_force = false;
+
+    [[nodiscard]] std::size_t staying() const { return subscribers - leaving; }
   };
 
   mutable std::shared_mutex mutex_;

@@ -220,8 +220,8 @@ void command_unsubscribe(ClientSession& session, const Request& request) {
   if (names.empty()) names = session.subscriptions().names(kind);
   const bool has_any = std::ranges::any_of(
       names, [&](const std::string& name) { return session.subscriptions().contains(kind, name); });
-  auto unsubscribe = [kind, word = std::string(request.spec->name), names = std::move(names)](
-                         ClientSession& client, const std::string&) {
+  auto unsubscribe = [kind, word = std::string(request.spec->name), names](ClientSession& client,
+                                                                           const std::string&) {
     Subscriptions& subscriptions = client.subscriptions();
     std::string out;
     for (std::string_view name : names) {
@@ -233,6 +233,7 @@ void command_unsubscribe(ClientSession& session, const Request& request) {
     return out;
   };
   if (!has_any || session.is_capturing()) return session.reply_push(unsubscribe(session, ""));
+  for (std::string_view name : names) session.subscriptions().set_leaving(kind, name);
   if (!session.is_quiet()) return session.put_off();
   session.sessions().subscribers().wait_heard(session, std::move(unsubscribe));
 }

@@ -50,7 +50,8 @@ bool Subscriptions::leave(Places::iterator place) {
   --counts_[static_cast<std::size_t>(kind)];
   bytes_ -= audience.name.size() + kOverhead;
   const WorkerCore& core = subscribers_.core_;
-  const bool was_last = core.pubsub->registry().remove(core.worker, kind, audience.name);
+  const bool was_last =
+      core.pubsub->registry().remove(core.worker, kind, audience.name, place->second.is_leaving);
   places_.erase(place);
   if (audience.sessions.empty()) {
     pubsub::ByName<Audience>& audiences = subscribers_.audiences_[kind];
@@ -59,17 +60,25 @@ bool Subscriptions::leave(Places::iterator place) {
   return was_last;
 }
 
-bool Subscriptions::contains(Kind kind, std::string_view name) const {
+bool Subscriptions::contains(Kind kind, std::string_view name) {
+  return find(kind, name) != places_.end();
+}
+
+Subscriptions::Places::iterator Subscriptions::find(Kind kind, std::string_view name) {
   pubsub::ByName<Audience>& audiences = subscribers_.audiences_[kind];
   auto audience = audiences.find(name);
-  return audience != audiences.end() && places_.contains(&audience->second);
+  return audience == audiences.end() ? places_.end() : places_.find(&audience->second);
+}
+
+void Subscriptions::set_leaving(Kind kind, std::string_view name) {
+  auto place = find(kind, name);
+  if (place == places_.end() || place->second.is_leaving) return;
+  place->second.is_leaving = true;
+  subscribers_.core_.pubsub->registry().set_leaving(kind, name);
 }
 
 bool Subscriptions::remove(Kind kind, std::string_view name) {
-  pubsub::ByName<Audience>& audiences = subscribers_.audiences_[kind];
-  auto audience = audiences.find(name);
-  if (audience == audiences.end()) return false;
-  auto place = places_.find(&audience->second);
+  auto place = find(kind, name);
   if (place == places_.end()) return false;
   std::vector<pubsub::Topic> gone;
   gone.push_back({kind, std::string(name)});
@@ -110,7 +119,7 @@ bool Reservation::add(std::string_view name) {
 Reservation::~Reservation() {
   std::vector<pubsub::Topic> gone;
   for (std::string& name : names_) {
-    if (core_.pubsub->registry().remove(core_.worker, kind_, name))
+    if (core_.pubsub->registry().remove(core_.worker, kind_, name, /*was_leaving=*/false))
       gone.push_back({kind_, std::move(name)});
   }
   if (!gone.empty()) core_.pubsub->let_go(std::move(gone));

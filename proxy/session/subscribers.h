@@ -43,7 +43,10 @@ class Subscriptions {
 
   enum class Added : std::uint8_t { Already, InForce, NotYet };
   Added add(pubsub::Kind kind, std::string_view name);
-  [[nodiscard]] bool contains(pubsub::Kind kind, std::string_view name) const;
+  [[nodiscard]] bool contains(pubsub::Kind kind, std::string_view name);
+  // It will be removed once everything is heard that was published before, and counts no more for
+  // what is published from now on. Nothing, if it is not subscribed.
+  void set_leaving(pubsub::Kind kind, std::string_view name);
   // False: it had not.
   bool remove(pubsub::Kind kind, std::string_view name);
   void leave_all();
@@ -68,9 +71,12 @@ class Subscriptions {
   struct Place {
     std::size_t index = 0;     // In the audience's sessions.
     std::uint64_t number = 0;  // Grows: the order of subscribing.
+    bool is_leaving = false;
   };
   using Places = std::unordered_map<Audience*, Place>;
 
+  // Its place, if it has subscribed it.
+  [[nodiscard]] Places::iterator find(pubsub::Kind kind, std::string_view name);
   // Leaves the worker's lists; whether nobody in the process wants the topic any more.
   [[nodiscard]] bool leave(Places::iterator place);
 

@@ -31,10 +31,10 @@ TEST_CASE("the last subscriber of a topic is told apart from the others") {
   CHECK_FALSE(r.add(1, Kind::Channel, "ch"));
   CHECK(r.is_wanted(Kind::Channel, "ch"));
   CHECK_FALSE(r.is_wanted(Kind::Sharded, "ch"));
-  CHECK_FALSE(r.remove(0, Kind::Channel, "ch"));
+  CHECK_FALSE(r.remove(0, Kind::Channel, "ch", false));
   CHECK_FALSE(r.has_any(0));
   CHECK(r.has_any(1));
-  CHECK(r.remove(1, Kind::Channel, "ch"));
+  CHECK(r.remove(1, Kind::Channel, "ch", false));
   CHECK_FALSE(r.is_wanted(Kind::Channel, "ch"));
   CHECK_FALSE(r.has_any());
 }
@@ -80,12 +80,37 @@ TEST_CASE("a subscription is in force once the nodes of the worker's own table h
   CHECK_FALSE(r.Registry::add(0, Kind::Channel, "ch", 3));
 }
 
+TEST_CASE("who leaves counts no more, and still takes what was published before") {
+  Subscribed r;
+  r.add(0, Kind::Channel, "news");
+  r.add(1, Kind::Channel, "news");
+  r.add(0, Kind::Pattern, "n*");
+  r.set_leaving(Kind::Channel, "news");
+  CHECK(r.receivers("news") == 2);
+  CHECK(r.subscribers(Kind::Channel, "news") == 1);
+  r.set_leaving(Kind::Channel, "news");
+  r.set_leaving(Kind::Pattern, "n*");
+  CHECK(r.receivers("news") == 0);
+  CHECK(r.names(Kind::Channel, "*").empty());
+  CHECK(r.counts().channels == 0);
+  CHECK(r.counts().patterns == 0);
+  // The Hub goes on listening, and hands the worker what it hears.
+  CHECK(r.is_wanted(Kind::Channel, "news"));
+  CHECK(r.has_any(0));
+  CHECK_FALSE(r.remove(0, Kind::Channel, "news", true));
+  CHECK(r.receivers("news") == 0);
+  r.add(0, Kind::Channel, "news");
+  CHECK(r.receivers("news") == 1);
+  CHECK_FALSE(r.remove(1, Kind::Channel, "news", true));
+  CHECK(r.remove(0, Kind::Channel, "news", false));
+}
+
 TEST_CASE("what is subscribed anew is not in force because it was once") {
   Subscribed r;
   r.set_whole(1);
   r.add(0, Kind::Channel, "ch");
   r.set_in_force(Kind::Channel, "ch", true);
-  CHECK(r.remove(0, Kind::Channel, "ch"));
+  CHECK(r.remove(0, Kind::Channel, "ch", false));
   CHECK_FALSE(r.add(0, Kind::Channel, "ch"));
   r.set_in_force(Kind::Channel, "nobody's", true);
   CHECK_FALSE(r.add(0, Kind::Channel, "nobody's"));
