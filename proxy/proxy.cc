@@ -146,6 +146,7 @@ slots::Status Proxy::open_workers() {
     options.count = static_cast<unsigned>(listeners_.size());
     options.connection_name = connection_prefix() + incarnation_;
     options.scripts = &scripts_;
+    options.refusals = &refusals_;
     options.pubsub = &pubsub_;
     options.counts = &counts_;
     options.on_fenced = [this](FenceAck ack) {

@@ -110,6 +110,7 @@ class Proxy final : private control::AdminPort {
   std::unique_ptr<Rebalancer> rebalancer_;
   std::vector<std::shared_ptr<const std::string>> learned_from_;
   session::ScriptCache scripts_;
+  backend::Refusals refusals_;
   session::SessionCounts counts_;
   pubsub::Hub pubsub_;
   std::vector<std::vector<WorkerListener>> listeners_;  // Per worker, until they are started.

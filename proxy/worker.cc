@@ -31,6 +31,7 @@ Worker::Worker(WorkerOptions options, std::shared_ptr<const RoutingTable> table,
   core_.started_ms = uv_now(&loop_);
   core_.connection_name = options_.connection_name;
   core_.scripts = options_.scripts;
+  core_.refusals = options_.refusals;
   core_.pubsub = options_.pubsub;
   core_.table = std::move(table);
   mailbox_.open(&loop_);

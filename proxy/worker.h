@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "proxy/backend/backends.h"
+#include "proxy/backend/refusals.h"
 #include "proxy/latency_histogram.h"
 #include "proxy/net/listener.h"
 #include "proxy/net/mailbox.h"
@@ -31,6 +32,7 @@ struct WorkerOptions {
   unsigned count = 1;
   std::string connection_name;
   session::ScriptCache* scripts = nullptr;
+  backend::Refusals* refusals = nullptr;
   pubsub::Hub* pubsub = nullptr;
   session::SessionCounts* counts = nullptr;
   // Runs on the worker's thread, at most once for each fence, and not after its end.

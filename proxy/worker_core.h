@@ -24,7 +24,8 @@ namespace proxy {
 
 namespace backend {
 class Backends;
-}
+class Refusals;
+}  // namespace backend
 namespace pubsub {
 class Hub;
 }
@@ -85,6 +86,7 @@ struct WorkerCore {
   backend::Backends* backends = nullptr;
   session::ScriptCache* scripts = nullptr;  // Shared by all workers.
   pubsub::Hub* pubsub = nullptr;            // Too.
+  backend::Refusals* refusals = nullptr;    // Too.
   std::uint64_t flushes_under_way = 0;  // FLUSHALL and FLUSHDB that not all nodes have answered.
   resp::FrameState frame;               // Scratch of whoever parses now.
   std::string scratch;  // Scratch for a reply or a request being built; never held across calls.

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "proxy/backend/backends.h"
+#include "proxy/backend/refusals.h"
 #include "proxy/resp/reply_writer.h"
 #include "proxy/resp/reserved_key.h"
 #include "slots/assert.h"
@@ -261,6 +262,7 @@ void BackendConnection::give_error(Ticket* ticket, const char* bytes, std::size_
     ticket->drop_stored(core_.blocks);
     error = whole;
   }
+  if (is_refusal(error)) core_.refusals->note(core_.now_ms());
   std::string_view about_itself = what_it_says_of_itself(error);
   if (about_itself.empty()) return ticket->owner->on_reply(ticket, error.data(), error.size());
   const NodeRoute& route = node_.route();
@@ -334,6 +336,10 @@ void BackendConnection::retire() {
     if (ticket->owner != nullptr) ticket->owner->on_retiring(ticket);
   }
   node_.on_connection_retired(this);
+}
+
+bool BackendConnection::is_kept_by_script(std::uint64_t limit_ms) const {
+  return head_ != nullptr && head_->runs_script && is_overdue(limit_ms);
 }
 
 bool BackendConnection::is_overdue(std::uint64_t limit_ms) const {

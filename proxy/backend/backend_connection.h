@@ -152,6 +152,8 @@ class BackendConnection final : public net::Socket, public Flushable {
   [[nodiscard]] std::size_t queued_bytes() const { return out_.size(); }
   // Whether the oldest request waits since before `ms` (timeouts.request).
   [[nodiscard]] bool is_overdue(std::uint64_t limit_ms) const;
+  // And whether a client's script is what takes so long.
+  [[nodiscard]] bool is_kept_by_script(std::uint64_t limit_ms) const;
   [[nodiscard]] NodeBackend& node() { return node_; }
   [[nodiscard]] const ServerSide& server_side() const { return server_side_; }
 

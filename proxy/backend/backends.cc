@@ -205,7 +205,20 @@ void NodeBackend::fail_overdue(std::uint64_t limit_ms) {
   }
 }
 
+// A server that runs a script reads no more from that connection; on others it says BUSY after a
+// while, which is what clients whose requests would stand behind the script are to hear.
+void NodeBackend::leave_to_script() {
+  for (BackendConnection* shared : shared_) {
+    if (shared == nullptr || !shared->is_kept_by_script(kScriptMs)) continue;
+    const bool is_first = std::ranges::none_of(connections_, [&](const auto& other) {
+      return other->is_retiring() && other->is_kept_by_script(kScriptMs);
+    });
+    if (is_first) retire(*shared);
+  }
+}
+
 void NodeBackend::tick() {
+  leave_to_script();
   // A tick may open a connection.
   for (std::size_t i = 0; i < connections_.size(); ++i) {
     if (PinHolder* holder = connections_[i]->pin_holder()) holder->on_pin_tick();

@@ -1,8 +1,8 @@
 // NodeBackend: a worker's connections to one node. Backends: all nodes of the snapshot.
 //
 // Per node and protocol version one shared connection carries the requests of all sessions. It is
-// replaced when a reply above limits.stream_reply takes it over. Streamed requests get connections
-// of their own, up to limits.large_connections; sessions that watch keys too, up to
+// replaced when a reply above limits.stream_reply or a long script takes it over. Streamed requests
+// get connections of their own, up to limits.large_connections; sessions that watch keys too, up to
 // limits.pinned_connections, and requests that may wait at the node, up to
 // limits.blocking_connections.
 //
@@ -126,6 +126,8 @@ class NodeBackend {
   // A busy node's oldest request that waits for longer is the script, or stands behind it: the
   // server reads no more from that connection, where on any other it would say BUSY.
   static constexpr std::uint64_t kStuckMs = 1000;
+  // A script that takes longer keeps the shared connection for itself.
+  static constexpr std::uint64_t kScriptMs = 50;
   static const std::string kQueueFull;
   static const std::string kBusy;
   static constexpr std::size_t kLostIdsMax = 10'000;
@@ -142,6 +144,7 @@ class NodeBackend {
   void for_all_now(const std::function<void(BackendConnection&)>& act);
   void retire(BackendConnection& connection);
   void leave_others(const std::string& only_run_id);
+  void leave_to_script();
   BackendConnection* open_shared(Protocol protocol);
   BackendConnection* add(Protocol protocol, ConnectionUse use);
   std::unique_ptr<BackendConnection> remove(BackendConnection* connection);

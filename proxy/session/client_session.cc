@@ -326,6 +326,13 @@ void ClientSession::forward(slots::NodeIndex node, slots::SlotId slot, std::stri
   forward_over(*connection, slot, bytes);
 }
 
+void ClientSession::forward_script(slots::NodeIndex node, slots::SlotId slot,
+                                   std::string_view bytes) {
+  backend::Ticket* before = tail_;
+  forward(node, slot, bytes);
+  if (tail_ != before && !tail_->done) tail_->runs_script = true;
+}
+
 void ClientSession::put_off() {
   is_put_off_ = true;
   core_.stats.requests.subtract(1);

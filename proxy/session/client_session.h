@@ -159,6 +159,8 @@ class ClientSession final : public net::Socket,
   void redirect(slots::SlotId slot, slots::NodeIndex owner);  // -MOVED
   // Sends the request of now to a node; bytes are copied before it returns.
   void forward(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes);
+  // The same for a request that may keep the node for long.
+  void forward_script(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes);
   // The same over a connection that is the session's own.
   void forward_over(backend::BackendConnection& connection, slots::SlotId slot,
                     std::string_view bytes) {

@@ -10,6 +10,7 @@
 #include <array>
 #include <vector>
 
+#include "proxy/backend/refusals.h"
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/reply_cursor.h"
 #include "proxy/route/info_merge.h"
@@ -204,6 +205,7 @@ void config_set(ClientSession& session, const Request& request) {
                     "proxy's YAML",
                     request.args[i]));
   }
+  session.core().refusals->note(session.core().now_ms());  // It may make nodes refuse commands.
   (new AllSucceededGather(session, request.bytes))->sent_all();
 }
 

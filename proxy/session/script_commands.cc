@@ -283,7 +283,7 @@ void command_eval(ClientSession& session, const Request& request) {
   auto target = find_target(session, request);
   if (!target) return;
   scripts_of(session).remember(request.args[1], session.table().limits.script_cache);
-  session.forward(target->node, target->slot, request.bytes);
+  session.forward_script(target->node, target->slot, request.bytes);
 }
 
 void command_evalsha(ClientSession& session, const Request& request) {
@@ -294,12 +294,12 @@ void command_evalsha(ClientSession& session, const Request& request) {
   // A connection is opened now, if there is none: what the node was given before is not counted on.
   const std::string* why_not = nullptr;
   if (!id || backend.accepting(session.protocol(), why_not) == nullptr)
-    return session.forward(target->node, target->slot, request.bytes);
+    return session.forward_script(target->node, target->slot, request.bytes);
   WorkerScripts& scripts = scripts_of(session);
   const ScriptHost host{session.table().nodes[target->node].name, backend.connections_opened()};
   switch (scripts.standing(*id, target->node, host)) {
     case WorkerScripts::Standing::Unknown:
-      return session.forward(target->node, target->slot, request.bytes);
+      return session.forward_script(target->node, target->slot, request.bytes);
     case WorkerScripts::Standing::Missing:
       if (ScriptSource source = scripts.find(*id)) {
         std::string load;
@@ -367,7 +367,7 @@ void command_function(ClientSession& session, const Request& request) {
 
 void command_fcall(ClientSession& session, const Request& request) {
   if (auto target = find_target(session, request))
-    session.forward(target->node, target->slot, request.bytes);
+    session.forward_script(target->node, target->slot, request.bytes);
 }
 
 }  // namespace proxy::session

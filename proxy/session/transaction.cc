@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "proxy/backend/backends.h"
+#include "proxy/backend/refusals.h"
 #include "proxy/resp/reply_cursor.h"
 #include "proxy/resp/reply_writer.h"
 #include "proxy/session/client_session.h"
@@ -13,6 +14,8 @@ namespace {
 
 constexpr std::string_view kMulti = "*1\r\n$5\r\nMULTI\r\n";
 constexpr std::string_view kExec = "*1\r\n$4\r\nEXEC\r\n";
+constexpr std::string_view kDiscard = "*1\r\n$7\r\nDISCARD\r\n";
+constexpr std::string_view kQueued = "+QUEUED\r\n";
 
 std::string_view first_line(std::string_view reply) { return reply.substr(0, reply.find('\r')); }
 
@@ -72,16 +75,13 @@ std::string with_own_answers(std::string_view reply, std::size_t size,
   return out;
 }
 
-ExecReplies::ExecReplies(ClientSession& session, std::size_t size,
-                         std::vector<Transaction::Own> answered)
-    : core_(session.core()),
-      session_(&session),
-      place_(session.push_pending(this)),
-      size_(size),
-      answered_(std::move(answered)) {}
+// --- MultiReplies
 
-void ExecReplies::send(backend::BackendConnection& connection, slots::SlotId slot,
-                       std::string_view bytes, std::size_t loads, std::size_t requests) {
+MultiReplies::MultiReplies(ClientSession& session)
+    : core_(session.core()), session_(&session), place_(session.push_pending(this)) {}
+
+void MultiReplies::send(backend::BackendConnection& connection, slots::SlotId slot,
+                        std::string_view bytes, std::size_t loads, std::size_t requests) {
   loads_ = loads;
   to_swallow_ = loads + 1 + requests;
   backend::Ticket* ticket = core_.tickets.take();
@@ -91,14 +91,14 @@ void ExecReplies::send(backend::BackendConnection& connection, slots::SlotId slo
   session_->count_in_flight(bytes.size());
 }
 
-void ExecReplies::on_part(backend::Ticket* ticket, const char* bytes, std::size_t count) {
+void MultiReplies::on_part(backend::Ticket* ticket, const char* bytes, std::size_t count) {
   if (to_swallow_ > 0 || session_ == nullptr || too_large_) return;
   ticket->store(core_.blocks, bytes, count);
-  too_large_ = ticket->stored_bytes() > core_.table->limits.merged_reply;
+  too_large_ = ticket->stored_bytes() > largest_reply();
   if (too_large_) ticket->drop_stored(core_.blocks);
 }
 
-void ExecReplies::on_reply(backend::Ticket* ticket, const char* bytes, std::size_t count) {
+void MultiReplies::on_reply(backend::Ticket* ticket, const char* bytes, std::size_t count) {
   if (to_swallow_ > 0) return swallow(ticket, {bytes, count});
   if (session_ != nullptr) {
     on_part(ticket, bytes, count);
@@ -112,38 +112,39 @@ void ExecReplies::on_reply(backend::Ticket* ticket, const char* bytes, std::size
   delete this;
 }
 
-void ExecReplies::on_lost(backend::Ticket* ticket, std::string_view error) {
+void MultiReplies::on_lost(backend::Ticket* ticket, std::string_view error) {
   // An error of the node's about itself, in the place of one reply: others follow.
   bool is_alive = ticket->connection->state() == backend::BackendConnection::State::Ready;
   if (is_alive && to_swallow_ > 0) return swallow(ticket, error);
   if (session_ != nullptr) {
+    const std::string reply = lost_reply(error);
     settle_place(ticket);
-    session_->on_lost(place_, error);
+    session_->on_lost(place_, reply);
   }
   ticket->drop_stored(core_.blocks);
   core_.tickets.give(ticket);
   delete this;
 }
 
-void ExecReplies::on_retiring(backend::Ticket* ticket) {
+void MultiReplies::on_retiring(backend::Ticket* ticket) {
   ticket->retiring = true;
   if (session_ != nullptr) session_->count_retiring(1);
 }
 
-void ExecReplies::swallow(backend::Ticket* ticket, std::string_view reply) {
+void MultiReplies::swallow(backend::Ticket* ticket, std::string_view reply) {
   if (loads_ > 0) {
     --loads_;
   } else if (reply.starts_with('-') && refusal_.empty()) {
     refusal_ = first_line(reply.substr(1));
   }
   ticket->reply_bytes = 0;
-  if (--to_swallow_ == 0 && answered_.empty() && refusal_.empty()) return hand_over(ticket);
+  if (--to_swallow_ == 0 && is_last_reply_its_own()) return hand_over(ticket);
   ticket->connection->put_back(ticket);
 }
 
 // The reply that is still to come is the client's as it is: the session's own ticket takes this
 // one's place at the connection.
-void ExecReplies::hand_over(backend::Ticket* ticket) {
+void MultiReplies::hand_over(backend::Ticket* ticket) {
   backend::BackendConnection* connection = ticket->connection;
   if (session_ == nullptr) {
     ticket->owner = nullptr;
@@ -157,7 +158,7 @@ void ExecReplies::hand_over(backend::Ticket* ticket) {
   delete this;
 }
 
-void ExecReplies::settle_place(backend::Ticket* ticket) {
+void MultiReplies::settle_place(backend::Ticket* ticket) {
   place_->pending = nullptr;
   place_->connection = ticket->connection;
   place_->request_bytes = ticket->request_bytes;
@@ -167,19 +168,52 @@ void ExecReplies::settle_place(backend::Ticket* ticket) {
   ticket->retiring = false;
 }
 
-std::string ExecReplies::final_reply(std::string_view reply, const std::string& node) const {
-  if (too_large_) {
+// --- ExecReplies
+
+std::string ExecReplies::final_reply(std::string_view last, const std::string& node) {
+  if (is_too_large()) {
     return fmt::format(
         "-ERR the transaction was executed, but its reply is larger than limits.merged_reply ({} "
         "bytes)\r\n",
-        core_.table->limits.merged_reply);
+        largest_reply());
   }
-  if (refusal_.empty()) return with_own_answers(reply, size_, answered_);
-  if (reply.starts_with("-EXECABORT "))
-    return fmt::format("-EXECABORT Transaction discarded because of: {}\r\n", refusal_);
+  if (refusal().empty()) return with_own_answers(last, size_, answered_);
+  if (last.starts_with("-EXECABORT "))
+    return fmt::format("-EXECABORT Transaction discarded because of: {}\r\n", refusal());
   // MULTI itself was refused: each request ran for itself, or not.
   return fmt::format("-ERR node {} does not take transactions, and may have executed parts: {}\r\n",
-                     node, refusal_);
+                     node, refusal());
+}
+
+// --- QueueReplies
+
+bool QueueReplies::are_needed(ClientSession& session, slots::NodeIndex node) {
+  const WorkerCore& core = session.core();
+  return core.refusals->are_expected(core.now_ms()) || core.table->nodes[node].is_busy;
+}
+
+QueueReplies::QueueReplies(ClientSession& session) : MultiReplies(session) {
+  session.hold(Hold::Answer);
+}
+
+void QueueReplies::ask(backend::BackendConnection& connection, slots::SlotId slot,
+                       std::string_view request) {
+  std::string bytes(kMulti);
+  bytes.append(request).append(kDiscard);
+  send(connection, slot, bytes, /*loads=*/0, /*requests=*/1);
+}
+
+std::string QueueReplies::final_reply(std::string_view, const std::string&) {
+  session().release(Hold::Answer);
+  if (refusal().empty()) return std::string(kQueued);
+  if (Transaction* transaction = session().transaction()) transaction->spoil();
+  return fmt::format("-{}\r\n", refusal());
+}
+
+// EXEC will say what has become of the node.
+std::string QueueReplies::lost_reply(std::string_view) {
+  session().release(Hold::Answer);
+  return std::string(kQueued);
 }
 
 }  // namespace proxy::session

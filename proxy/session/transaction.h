@@ -1,5 +1,5 @@
 // Transaction: what a client has queued between MULTI and EXEC. ExecReplies: what becomes of it
-// once it was sent.
+// once it was sent. QueueReplies: what a node says of one command before that, if it may refuse it.
 //
 // The requests are kept as one: MULTI, what was queued, EXEC. They go to the node's shared
 // connection in one piece with one ticket, so that nothing of others gets between them, and the
@@ -95,17 +95,14 @@ class Transaction {
 [[nodiscard]] std::string with_own_answers(std::string_view reply, std::size_t size,
                                            const std::vector<Transaction::Own>& own);
 
-// A transaction on its way through a node. Its connection's ticket comes back to the connection
-// until the last reply, since MULTI and each request have one; only EXEC's is the client's. That is
-// passed on as any other, of whatever size, unless the proxy has to change it.
+// MULTI and what follows it on its way through a node, in one piece with one ticket. That comes
+// back to the connection until the last reply, since each request has one; the client gets one.
 //
 // Owns itself; gone after the last reply, whether the session still lives or not.
-class ExecReplies final : public backend::TicketOwner, public backend::PendingReply {
+class MultiReplies : public backend::TicketOwner, public backend::PendingReply {
  public:
-  // Takes the next place in the session's order.
-  ExecReplies(ClientSession& session, std::size_t size, std::vector<Transaction::Own> answered);
-  // `bytes`: `loads` requests of the proxy's own, whose replies are dropped, and the transaction of
-  // `requests` requests.
+  // `bytes`: `loads` requests of the proxy's own, whose replies are dropped, MULTI, `requests`
+  // requests, and the one that ends it.
   void send(backend::BackendConnection& connection, slots::SlotId slot, std::string_view bytes,
             std::size_t loads, std::size_t requests);
 
@@ -115,23 +112,72 @@ class ExecReplies final : public backend::TicketOwner, public backend::PendingRe
   void on_retiring(backend::Ticket* ticket) override;
   void abandon() override { session_ = nullptr; }
 
- private:
-  ~ExecReplies() = default;
+ protected:
+  // Takes the next place in the session's order.
+  explicit MultiReplies(ClientSession& session);
+  virtual ~MultiReplies() = default;
 
+  // Whether the last reply is the client's as it is, of whatever size.
+  [[nodiscard]] virtual bool is_last_reply_its_own() const = 0;
+  // The client's reply, made of the last one; not called for a session that has left.
+  [[nodiscard]] virtual std::string final_reply(std::string_view last, const std::string& node) = 0;
+  // The same after the connection was lost, as the error says.
+  [[nodiscard]] virtual std::string lost_reply(std::string_view error) = 0;
+
+  [[nodiscard]] ClientSession& session() { return *session_; }
+  [[nodiscard]] std::size_t largest_reply() const { return core_.table->limits.merged_reply; }
+  [[nodiscard]] bool is_too_large() const { return too_large_; }
+  // The first error before the last reply, without '-' and CRLF.
+  [[nodiscard]] const std::string& refusal() const { return refusal_; }
+
+ private:
   void swallow(backend::Ticket* ticket, std::string_view reply);
   void hand_over(backend::Ticket* ticket);
-  [[nodiscard]] std::string final_reply(std::string_view reply, const std::string& node) const;
   void settle_place(backend::Ticket* ticket);
 
   WorkerCore& core_;
   ClientSession* session_;  // Null: the client has left.
   backend::Ticket* place_;
+  std::size_t loads_ = 0;
+  std::size_t to_swallow_ = 0;  // Replies before the last one.
+  bool too_large_ = false;
+  std::string refusal_;
+};
+
+// A whole transaction. EXEC's reply is passed on as any other, unless the proxy has to change it.
+class ExecReplies final : public MultiReplies {
+ public:
+  ExecReplies(ClientSession& session, std::size_t size, std::vector<Transaction::Own> answered)
+      : MultiReplies(session), size_(size), answered_(std::move(answered)) {}
+
+ private:
+  [[nodiscard]] bool is_last_reply_its_own() const override {
+    return answered_.empty() && refusal().empty();
+  }
+  [[nodiscard]] std::string final_reply(std::string_view last, const std::string& node) override;
+  [[nodiscard]] std::string lost_reply(std::string_view error) override {
+    return std::string(error);
+  }
+
   std::size_t size_;
   std::vector<Transaction::Own> answered_;
-  std::size_t loads_ = 0;
-  std::size_t to_swallow_ = 0;  // Replies before EXEC's.
-  bool too_large_ = false;
-  std::string refusal_;  // The first error before EXEC's reply, without '-' and CRLF.
+};
+
+// A command that is queued while its node may refuse it (backend/refusals.h): queued there as well,
+// for its answer alone, and discarded. The reply is QUEUED, or the refusal, which spoils the
+// transaction.
+class QueueReplies final : public MultiReplies {
+ public:
+  [[nodiscard]] static bool are_needed(ClientSession& session, slots::NodeIndex node);
+
+  // Holds the session until the node has answered.
+  explicit QueueReplies(ClientSession& session);
+  void ask(backend::BackendConnection& connection, slots::SlotId slot, std::string_view request);
+
+ private:
+  [[nodiscard]] bool is_last_reply_its_own() const override { return false; }
+  [[nodiscard]] std::string final_reply(std::string_view last, const std::string& node) override;
+  [[nodiscard]] std::string lost_reply(std::string_view error) override;
 };
 
 }  // namespace proxy::session

@@ -82,13 +82,26 @@ void note_scripts(ClientSession& session, Transaction& transaction, const Reques
   }
 }
 
+void ask_whether_queued(ClientSession& session, slots::NodeIndex node, slots::SlotId slot,
+                        const Request& request) {
+  const std::string* why = nullptr;
+  backend::BackendConnection* connection =
+      session.core().backends->node(node).accepting(session.protocol(), why);
+  if (connection == nullptr) return session.reply(kQueued);  // EXEC will say why not.
+  (new QueueReplies(session))->ask(*connection, slot, request.bytes);
+}
+
 void queue_for_node(ClientSession& session, Transaction& transaction, const Request& request) {
   if (!place_by_keys(session, transaction, request)) return;
   note_scripts(session, transaction, request);
   const std::string_view name = request.args.size() > 1 ? request.args[1] : std::string_view();
   transaction.note_writing(may_write(*request.spec, request.args), name);
   transaction.add_for_node(request.bytes);
-  session.reply(kQueued);
+  const slots::NodeIndex node =
+      transaction.slot() ? session.table().map->owner(*transaction.slot()) : slots::kNoNode;
+  if (node == slots::kNoNode || !QueueReplies::are_needed(session, node))
+    return session.reply(kQueued);
+  ask_whether_queued(session, node, *transaction.slot(), request);
 }
 
 // The handler refuses it, as it would outside of a transaction.

@@ -215,8 +215,12 @@ def what_a_node_refuses_aborts_the_transaction_and_says_why(fresh):
     client = shop.client()
     same(client.raw("SET", A, "0"), OK)
     node = shop.node(0)
-    node.ask("CONFIG", "SET", "maxmemory", "1")
     transaction = (("MULTI",), ("GET", A), ("SET", A, 1), ("EXEC",))
+    node.ask("ACL", "SETUSER", "default", "-get")
+    got = client.pipeline(*transaction)[3]
+    error(got, "EXECABORT Transaction discarded because of: NOPERM", "'get'")
+    node.ask("ACL", "SETUSER", "default", "+get")
+    node.ask("CONFIG", "SET", "maxmemory", "1")
     got = client.pipeline(*transaction, ("GET", A))
     same(got[:3], [OK, QUEUED, QUEUED])
     oom = b"OOM command not allowed when used memory > 'maxmemory'.\r\n"
@@ -224,11 +228,6 @@ def what_a_node_refuses_aborts_the_transaction_and_says_why(fresh):
     same(got[4], bulk(0))
     node.ask("CONFIG", "SET", "maxmemory", "0")
     same(client.pipeline(*transaction)[3], array(bulk(0), OK))
-    node.ask("ACL", "SETUSER", "default", "-get")
-    got = client.pipeline(*transaction)[3]
-    error(got, "EXECABORT Transaction discarded because of: NOPERM", "'get'")
-    node.ask("ACL", "SETUSER", "default", "+get")
-    same(client.pipeline(*transaction)[3], array(bulk(1), OK))
 
 
 @test

@@ -239,6 +239,7 @@ class WorkerRig {
       options.count = count_;
       options.connection_name = "slotproxy:rig";
       options.scripts = &scripts_;
+      options.refusals = &refusals_;
       options.pubsub = hub_.get();
       options.counts = &counts_;
       options.on_fenced = [this](proxy::FenceAck ack) {
@@ -290,6 +291,7 @@ class WorkerRig {
   std::mutex mutex_;
   std::vector<proxy::FenceAck> acks_;
   proxy::session::ScriptCache scripts_;
+  proxy::backend::Refusals refusals_;
   proxy::session::SessionCounts counts_;
   std::unique_ptr<proxy::pubsub::Hub> hub_;
   std::atomic<std::uint64_t> hub_acked_ = 0;
