@@ -21,6 +21,8 @@ using slots::Result;
 using slots::Status;
 
 constexpr std::string_view kNodes = "nodes[";
+constexpr std::string_view kUsers = "users[";
+constexpr std::size_t kItemsMax = 10'000;
 
 template <class Target>
 Status set_option(Target& target, std::span<const conf::Option<Target>> options,
@@ -39,28 +41,36 @@ Status set_option(Target& target, std::span<const conf::Option<Target>> options,
 }
 
 // An option of "nodes[3].address" belongs to node 3.
-Status set_node_option(conf::Config& config, const ConfigOption& option) {
+template <class Target>
+Status set_item_option(std::vector<Target>& items, std::span<const conf::Option<Target>> options,
+                       const ConfigOption& option) {
   const std::string_view path = option.path;
+  const std::size_t begin = path.find('[') + 1;
   const std::size_t end = path.find("].");
   std::size_t index = 0;
   if (end == std::string_view::npos ||
-      std::from_chars(path.data() + kNodes.size(), path.data() + end, index).ec != std::errc{} ||
-      index >= slots::kNodesMax) {
-    return fail(Errc::InvalidArgument, option.path + " is no option of a node");
+      std::from_chars(path.data() + begin, path.data() + end, index).ec != std::errc{} ||
+      index >= kItemsMax) {
+    return fail(Errc::InvalidArgument, option.path + " is no option of a list's item");
   }
-  if (index >= config.nodes.size()) config.nodes.resize(index + 1);
-  return set_option(config.nodes[index], conf::node_options(), path.substr(end + 2), option);
+  if (index >= items.size()) items.resize(index + 1);
+  return set_option(items[index], options, path.substr(end + 2), option);
+}
+
+Status set_any_option(conf::Config& config, const ConfigOption& option) {
+  if (option.path.starts_with(kNodes))
+    return set_item_option(config.nodes, conf::node_options(), option);
+  if (option.path.starts_with(kUsers))
+    return set_item_option(config.users, conf::user_options(), option);
+  return set_option(config, conf::config_options(), option.path, option);
 }
 
 Result<conf::Config> read_options(const ConfigReport& report) {
   conf::Config config;
   for (const ConfigOption& option : report.options) {
-    const bool is_of_node = option.path.starts_with(kNodes);
     // Who owns what is the map's to say.
-    if (is_of_node && option.path.ends_with("].slots")) continue;
-    const Status status = is_of_node
-                              ? set_node_option(config, option)
-                              : set_option(config, conf::config_options(), option.path, option);
+    if (option.path.starts_with(kNodes) && option.path.ends_with("].slots")) continue;
+    const Status status = set_any_option(config, option);
     if (!status) return std::unexpected(status.error());
   }
   return config;

@@ -21,7 +21,8 @@ class Checker {
 
   [[nodiscard]] std::vector<Mistake> run() && {
     check_required();
-    check_names();
+    check_names("nodes", config_.nodes);
+    check_names("users", config_.users);
     check_weights();
     check_passwords();
     return std::move(mistakes_);
@@ -46,26 +47,33 @@ class Checker {
       }
     }
     if (!written_.has("nodes")) add("nodes", "is missing; it needs a list of at least one node");
-    for (std::size_t i = 0; i < config_.nodes.size(); ++i) {
-      for (const Option<NodeConfig>& option : node_options()) {
-        const std::string path = node_path(i, option.path);
-        if (option.is_required && !written_.has(path) &&
-            written_.is_good(fmt::format("nodes[{}]", i))) {
+    check_required("nodes", config_.nodes.size(), node_options());
+    check_required("users", config_.users.size(), user_options());
+  }
+
+  template <class Target>
+  void check_required(std::string_view list, std::size_t count,
+                      std::span<const Option<Target>> options) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string item = fmt::format("{}[{}]", list, i);
+      for (const Option<Target>& option : options) {
+        const std::string path = fmt::format("{}.{}", item, option.path);
+        if (option.is_required && !written_.has(path) && written_.is_good(item))
           add(path, fmt::format("is missing; it needs {}", option.form));
-        }
       }
     }
   }
 
-  void check_names() {
+  template <class Target>
+  void check_names(std::string_view list, const std::vector<Target>& items) {
     std::map<std::string_view, std::size_t> seen;
-    for (std::size_t i = 0; i < config_.nodes.size(); ++i) {
-      const std::string& name = config_.nodes[i].name;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const std::string& name = items[i].name;
       if (name.empty()) continue;
       const auto [first, is_new] = seen.emplace(name, i);
       if (is_new) continue;
-      add(node_path(i, "name"),
-          fmt::format("{} is the name of nodes[{}] already; names must differ", in_quotes(name),
+      add(fmt::format("{}[{}].name", list, i),
+          fmt::format("{} is the name of {}[{}] already; names must differ", in_quotes(name), list,
                       first->second));
     }
   }
@@ -83,13 +91,16 @@ class Checker {
   }
 
   void check_password_pair(const std::string& password) {
-    const std::string file = password + "_file";
-    if (!written_.has(password) || !written_.has(file)) return;
-    const bool file_is_later =
-        std::pair(written_.place(file).line, written_.place(file).column) >
-        std::pair(written_.place(password).line, written_.place(password).column);
-    const std::string& later = file_is_later ? file : password;
-    const std::string& earlier = file_is_later ? password : file;
+    check_exclusive(password, password + "_file");
+  }
+
+  void check_exclusive(const std::string& one, const std::string& other) {
+    if (!written_.has(one) || !written_.has(other)) return;
+    const bool other_is_later =
+        std::pair(written_.place(other).line, written_.place(other).column) >
+        std::pair(written_.place(one).line, written_.place(one).column);
+    const std::string& later = other_is_later ? other : one;
+    const std::string& earlier = other_is_later ? one : other;
     add(later, fmt::format("{} is given as well (line {}); give one of the two", in_quotes(earlier),
                            written_.place(earlier).line));
   }
@@ -106,12 +117,23 @@ class Checker {
                       in_quotes(config_.listen.admin.text())));
     }
     check_admin_users();
+    check_users();
     for (std::size_t i = 0; i < config_.nodes.size(); ++i) {
       check_password_pair(node_path(i, "password"));
       if (written_.is_good(node_path(i, "username")) && !written_.has(node_path(i, "password")) &&
           !written_.has(node_path(i, "password_file"))) {
         add(node_path(i, "username"), "a user needs a password too; add password or password_file");
       }
+    }
+  }
+
+  void check_users() {
+    for (std::size_t i = 0; i < config_.users.size(); ++i) {
+      const std::string path = fmt::format("users[{}].", i);
+      check_exclusive(path + "passwords", path + "passwords_file");
+      if (config_.users[i].name != "default") continue;
+      check_exclusive(path + "name", "listen.password");
+      check_exclusive(path + "name", "listen.password_file");
     }
   }
 

@@ -126,6 +126,35 @@ struct Rebalance {
   friend bool operator==(const Rebalance&, const Rebalance&) = default;
 };
 
+// Where something stands in the file. What is equal is so wherever it stands.
+struct Whereabouts {
+  int line = 0;  // From 1; 0: nowhere.
+  int column = 0;
+
+  friend bool operator==(const Whereabouts&, const Whereabouts&) { return true; }
+};
+
+struct PlacedText {
+  std::string text;
+  Whereabouts where;
+
+  friend bool operator==(const PlacedText&, const PlacedText&) = default;
+};
+
+// Whom clients may log in as. What the rules mean is not known here.
+struct UserConfig {
+  std::string name;
+  bool enabled = true;
+  bool nopass = false;
+  std::vector<std::string> passwords;  // SHA-256: 64 hex digits; from passwords or passwords_file.
+  std::string passwords_file;          // As written; the loader has already read it.
+  std::vector<PlacedText> rules;       // In the words of Redis's ACL SETUSER, parted by blanks.
+  std::uint64_t connections = 0;       // At once; 0: any number.
+  Whereabouts where;
+
+  friend bool operator==(const UserConfig&, const UserConfig&) = default;
+};
+
 enum class Approval {
   OnePerson,
   TwoPerson,  // Who approves a plan has other credentials than who proposed it.
@@ -146,8 +175,11 @@ struct Config {
   std::optional<unsigned> workers;  // Empty: auto, the number of cores.
   std::string state_dir = "/var/lib/slotproxy";
   slots::PlacementKind placement = slots::PlacementKind::Balanced;
-  bool allow_config = false;  // CONFIG SET and RESETSTAT of clients go to all nodes.
-  bool ping_nodes = false;    // A client's PING asks all nodes.
+  bool allow_config = false;                 // CONFIG SET and RESETSTAT of clients go to all nodes.
+  bool ping_nodes = false;                   // A client's PING asks all nodes.
+  std::vector<PlacedText> refused_commands;  // "keys", "config|set": no client may.
+  std::vector<PlacedText> allowed_commands;  // Of those that are refused otherwise.
+  std::vector<UserConfig> users;
   std::vector<NodeConfig> nodes;
   Limits limits;
   Timeouts timeouts;

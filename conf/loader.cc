@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "conf/check.h"
 #include "conf/file.h"
 #include "conf/options.h"
+#include "conf/password_hash.h"
 #include "conf/words.h"
 #include "conf/written.h"
 #include "conf/yaml_tree.h"
@@ -24,6 +26,8 @@ using Kind = YamlValue::Kind;
 constexpr std::size_t kMistakesMax = 100;
 constexpr std::size_t kMessageBytesMax = 400;
 constexpr std::size_t kPasswordBytesMax = 4096;
+constexpr std::size_t kPasswordsBytesMax = 1'000'000;  // Of a user's file.
+constexpr std::size_t kUsersMax = 10'000;
 
 std::string_view last_key(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
@@ -52,6 +56,9 @@ std::string home_of(std::string_view key) {
   for (const Option<NodeConfig>& option : node_options()) {
     if (option.path == key) return "under an item of \"nodes\"";
   }
+  for (const Option<UserConfig>& option : user_options()) {
+    if (option.path == key) return "under an item of \"users\"";
+  }
   return {};
 }
 
@@ -75,6 +82,7 @@ class Loader {
     }
     read_map(root, config_options(), "", "", config_);
     read_password_files();
+    place_texts();
     std::ranges::move(check(config_, written_), std::back_inserter(mistakes_));
   }
 
@@ -124,7 +132,13 @@ class Loader {
     }
     if constexpr (std::is_same_v<Target, Config>) {
       if (in_table == "nodes") {
-        read_nodes(*entry.value);
+        read_items(*entry.value, {"nodes", "node", "an address", slots::kNodesMax}, node_options(),
+                   config_.nodes);
+        return;
+      }
+      if (in_table == "users") {
+        read_items(*entry.value, {"users", "user", "rules", kUsersMax}, user_options(),
+                   config_.users);
         return;
       }
     }
@@ -149,7 +163,10 @@ class Loader {
   void report_unknown(const YamlEntry& entry, std::span<const Option<Target>> options,
                       const std::string& base, const std::string& prefix, const std::string& path) {
     std::vector<std::string_view> known = keys_below(options, prefix);
-    if (std::is_same_v<Target, Config> && prefix.empty()) known.push_back("nodes");
+    if (std::is_same_v<Target, Config> && prefix.empty()) {
+      known.push_back("nodes");
+      known.push_back("users");
+    }
     const std::string_view key = entry.key->text;
     const std::string_view meant = closest(key, known);
     const Place place = entry.key->place;
@@ -228,33 +245,70 @@ class Loader {
     }
   }
 
-  void read_nodes(const YamlValue& list) {
+  // A list whose items have keys of their own.
+  struct ListOf {
+    std::string_view key;
+    std::string_view item;
+    std::string_view with;  // What an item has, in words.
+    std::size_t most;
+  };
+
+  template <class Target>
+  void read_items(const YamlValue& list, const ListOf& of, std::span<const Option<Target>> options,
+                  std::vector<Target>& targets) {
+    const std::string key(of.key);
     if (list.kind != Kind::List || list.items.empty()) {
       const bool is_empty = list.kind == Kind::List || list.kind == Kind::Null;
-      mark_bad(list.place, "nodes");
-      add(list.place, "nodes",
-          fmt::format("expected a list of nodes (\"- name: …\" with an address), found {}",
+      mark_bad(list.place, key);
+      add(list.place, key,
+          fmt::format("expected a list of {} (\"- name: …\" with {}), found {}", of.key, of.with,
                       is_empty ? "none" : kind_in_words(list.kind)));
       return;
     }
-    written_.put("nodes", list.place, "");
-    if (list.items.size() > slots::kNodesMax) {
-      add(list.items[slots::kNodesMax]->place, "nodes",
-          fmt::format("{} nodes are too many; the most is {}", list.items.size(),
-                      slots::kNodesMax));
+    written_.put(key, list.place, "");
+    if (list.items.size() > of.most) {
+      add(list.items[of.most]->place, key,
+          fmt::format("{} {} are too many; the most is {}", list.items.size(), of.key, of.most));
       return;
     }
     for (std::size_t i = 0; i < list.items.size(); ++i) {
       const YamlValue& item = *list.items[i];
-      const std::string path = fmt::format("nodes[{}]", i);
-      config_.nodes.emplace_back();
+      const std::string path = fmt::format("{}[{}]", of.key, i);
+      targets.emplace_back();
       if (item.kind != Kind::Map) {
-        wrong_kind(item, path, "a node with its keys (name, address and so on)");
+        wrong_kind(item, path,
+                   fmt::format("a {} with its keys (name, {} and so on)", of.item,
+                               of.with.substr(of.with.rfind(' ') + 1)));
         continue;
       }
       written_.put(path, item.place, "");
-      read_map(item, node_options(), path + ".", "", config_.nodes.back());
+      read_map(item, options, path + ".", "", targets.back());
     }
+  }
+
+  // So that whoever knows commands and rules can say where one stands that is none.
+  void place_texts() {
+    place("refused_commands", config_.refused_commands);
+    place("allowed_commands", config_.allowed_commands);
+    for (std::size_t i = 0; i < config_.users.size(); ++i) {
+      UserConfig& user = config_.users[i];
+      const std::string path = fmt::format("users[{}]", i);
+      user.where = where(path);
+      place(path + ".rules", user.rules);
+    }
+  }
+
+  // A list, or a value alone.
+  void place(const std::string& path, std::vector<PlacedText>& texts) const {
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const std::string item = fmt::format("{}[{}]", path, i);
+      texts[i].where = where(written_.has(item) ? item : path);
+    }
+  }
+
+  [[nodiscard]] Whereabouts where(const std::string& path) const {
+    const Place place = written_.place(path);
+    return {place.line, place.column};
   }
 
   void read_password_files() {
@@ -267,25 +321,59 @@ class Loader {
       read_password_file(fmt::format("nodes[{}].password_file", i), node.password_file,
                          node.password);
     }
+    for (std::size_t i = 0; i < config_.users.size(); ++i)
+      read_user_passwords(fmt::format("users[{}].passwords_file", i), config_.users[i]);
+  }
+
+  // A password or "#" and a hash in each line; empty lines are none.
+  void read_user_passwords(const std::string& path, UserConfig& user) {
+    if (!written_.is_good(path)) return;
+    const auto text = read_secret(path, user.passwords_file, kPasswordsBytesMax);
+    if (!text) return;
+    std::size_t number = 0;
+    for (std::string_view rest = *text; !rest.empty();) {
+      ++number;
+      std::string_view line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      if (line.empty()) continue;
+      const auto hash = line.front() == '#' ? hash_of_hex(line.substr(1)) : hash_of(line);
+      if (hash) {
+        user.passwords.push_back(hex_of(*hash));
+      } else {
+        add(written_.place(path), path,
+            fmt::format("line {} of {} begins with # and is no hash: behind it belong 64 "
+                        "hexadecimal digits in lower case",
+                        number, in_quotes(user.passwords_file)));
+      }
+    }
+    if (user.passwords.empty())
+      add(written_.place(path), path, in_quotes(user.passwords_file) + " holds no password");
   }
 
   void read_password_file(const std::string& path, const std::string& file, std::string& password) {
     if (!written_.is_good(path)) return;
-    const std::string full_path = (folder_ / file).string();
-    auto text = read_file(full_path, kPasswordBytesMax, FileKind::Regular);
-    const Place place = written_.place(path);
-    if (!text) {
-      add(place, path,
-          fmt::format("{} can't be read: {}", in_quotes(full_path), text.error().message));
-      return;
-    }
+    auto text = read_secret(path, file, kPasswordBytesMax);
+    if (!text) return;
     if (text->ends_with('\n')) text->pop_back();
     if (text->ends_with('\r')) text->pop_back();
     if (text->empty() || text->find_first_of(std::string_view("\n\0", 2)) != std::string::npos) {
-      add(place, path, fmt::format("{} must hold one line: the password", in_quotes(full_path)));
+      add(written_.place(path), path,
+          fmt::format("{} must hold one line: the password", in_quotes((folder_ / file).string())));
       return;
     }
     password = *std::move(text);
+  }
+
+  // Nothing: a mistake was noted.
+  std::optional<std::string> read_secret(const std::string& path, const std::string& file,
+                                         std::size_t bytes_max) {
+    const std::string full_path = (folder_ / file).string();
+    auto text = read_file(full_path, bytes_max, FileKind::Regular);
+    if (text) return *std::move(text);
+    add(written_.place(path), path,
+        fmt::format("{} can't be read: {}", in_quotes(full_path), text.error().message));
+    return std::nullopt;
   }
 
   std::filesystem::path folder_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "conf/loader.h"
+#include "conf/password_hash.h"
 #include "conf/value_types.h"
 
 namespace conf {
@@ -96,8 +97,59 @@ std::vector<std::string> get_slots(const NodeConfig& node) {
   return {slots::to_string(*node.slots)};
 }
 
+Status add_password(UserConfig& user, std::string_view text) {
+  if (text.empty()) return {};  // An empty list.
+  const auto hash = hash_of_hex(text.substr(text.starts_with('#') ? 1 : 0));
+  if (!hash) {
+    return slots::fail(slots::Errc::InvalidArgument,
+                       "should be the SHA-256 of a password, 64 hexadecimal digits in lower case "
+                       "(printf %s PASSWORD | sha256sum)");
+  }
+  user.passwords.push_back(hex_of(*hash));
+  return {};
+}
+
+std::vector<std::string> get_passwords(const UserConfig& user) { return user.passwords; }
+
+Status add_rules(UserConfig& user, std::string_view text) {
+  if (text.find_first_not_of(" \t\n\v\f\r") == std::string_view::npos) return {};
+  if (text.find('\0') != std::string_view::npos)
+    return slots::fail(slots::Errc::InvalidArgument, "rules can't hold a zero byte");
+  user.rules.push_back({std::string(text), {}});
+  return {};
+}
+
+std::vector<std::string> get_rules(const UserConfig& user) {
+  std::vector<std::string> out;
+  for (const PlacedText& rules : user.rules) out.push_back(rules.text);
+  return out;
+}
+
+template <auto Member>
+Status add_command(Config& config, std::string_view text) {
+  if (text.empty()) return {};  // An empty list.
+  std::string name(text);
+  for (char& c : name) {
+    if (c <= ' ' || c > '~') {
+      return slots::fail(slots::Errc::InvalidArgument,
+                         "should be a command such as keys, or config|set");
+    }
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+  }
+  (config.*Member).push_back({std::move(name), {}});
+  return {};
+}
+
+template <auto Member>
+std::vector<std::string> get_commands(const Config& config) {
+  std::vector<std::string> out;
+  for (const PlacedText& command : config.*Member) out.push_back(command.text);
+  return out;
+}
+
 using C = Config;
 using N = NodeConfig;
+using U = UserConfig;
 
 constexpr auto kConfigOptions = std::to_array<Option<Config>>({
     option<C, value::Name, &C::cluster>(
@@ -138,6 +190,21 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
         "placement", "How the first start spreads the slots when no node lists any."),
     option<C, value::Switch, &C::allow_config>(
         "allow_config", "Whether clients may CONFIG SET and CONFIG RESETSTAT, at all nodes."),
+    {.path = "refused_commands",
+     .form = "a command such as keys, or a list of them",
+     .help = "What no client may do, besides what a proxy can't pass on.",
+     .is_required = false,
+     .takes_list = true,
+     .set = &add_command<&C::refused_commands>,
+     .get = &get_commands<&C::refused_commands>},
+    {.path = "allowed_commands",
+     .form = "a command such as debug, or a list of them",
+     .help = "Of bgrewriteaof, bgsave, debug, failover, lastsave, save and shutdown, which act on "
+             "one server, those that clients may send at its node's endpoint.",
+     .is_required = false,
+     .takes_list = true,
+     .set = &add_command<&C::allowed_commands>,
+     .get = &get_commands<&C::allowed_commands>},
     option<C, value::Switch, &C::ping_nodes>(
         "ping_nodes", "Whether PING asks all nodes, and says what one of them can't serve for."),
     option<C, value::Count, &C::limits, &Limits::clients>("limits.clients",
@@ -262,6 +329,34 @@ constexpr auto kNodeOptions = std::to_array<Option<NodeConfig>>({
     option<N, value::File, &N::password_file>("password_file", "A file that holds that password."),
 });
 
+constexpr auto kUserOptions = std::to_array<Option<UserConfig>>({
+    option<U, value::UserName, &U::name>("name",
+                                         "Whom AUTH and HELLO name. \"default\" is whoever "
+                                         "has not logged in, or has only given a password.",
+                                         Need::Required),
+    option<U, value::Switch, &U::enabled>("enabled", "Whether anybody may log in as this user."),
+    option<U, value::Switch, &U::nopass>("nopass", "Whether any password will do."),
+    {.path = "passwords",
+     .form = "SHA-256 as 64 hex digits, or a list of them",
+     .help = "Hashes of passwords, each of which will do; sha256sum makes them.",
+     .is_required = false,
+     .takes_list = true,
+     .set = &add_password,
+     .get = &get_passwords},
+    option<U, value::File, &U::passwords_file>(
+        "passwords_file", "A file with a password, or \"#\" and a hash, in each line."),
+    {.path = "rules",
+     .form = "rules of ACL SETUSER, or a list of them",
+     .help = "What the user may do, such as \"+@read -@dangerous ~app:* &app:*\"; without rules: "
+             "nothing.",
+     .is_required = false,
+     .takes_list = true,
+     .set = &add_rules,
+     .get = &get_rules},
+    option<U, value::CountOrZero, &U::connections>("connections",
+                                                   "That may be logged in at once; 0: any number."),
+});
+
 template <class Target>
 std::string reference_rows(std::span<const Option<Target>> options, std::string_view prefix) {
   std::string out;
@@ -281,10 +376,12 @@ std::string reference_rows(std::span<const Option<Target>> options, std::string_
 
 std::span<const Option<Config>> config_options() { return kConfigOptions; }
 std::span<const Option<NodeConfig>> node_options() { return kNodeOptions; }
+std::span<const Option<UserConfig>> user_options() { return kUserOptions; }
 
 std::string option_reference() {
   return "| key | value | default | meaning |\n|---|---|---|---|\n" +
-         reference_rows(config_options(), "") + reference_rows(node_options(), "nodes[].");
+         reference_rows(config_options(), "") + reference_rows(node_options(), "nodes[].") +
+         reference_rows(user_options(), "users[].");
 }
 
 }  // namespace conf

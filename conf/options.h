@@ -12,11 +12,12 @@
 
 namespace conf {
 
-// One option of a Target: Config, or NodeConfig for what stands under each item of `nodes`.
+// One option of a Target: Config, or NodeConfig and UserConfig for what stands under each item of
+// `nodes` and `users`.
 template <class Target>
 struct Option {
   std::string_view
-      path;  // Keys from the top joined by dots, "limits.bulk"; for a node its key alone.
+      path;  // Keys from the top joined by dots, "limits.bulk"; for a node or user its key alone.
   std::string_view form;  // What a value looks like, in words: "a size such as 64MB".
   std::string_view help;  // One line.
   bool is_required = false;
@@ -30,6 +31,7 @@ struct Option {
 
 [[nodiscard]] std::span<const Option<Config>> config_options();
 [[nodiscard]] std::span<const Option<NodeConfig>> node_options();
+[[nodiscard]] std::span<const Option<UserConfig>> user_options();
 
 // Every option with its default and meaning, as Markdown.
 [[nodiscard]] std::string option_reference();

@@ -95,6 +95,17 @@ Result<std::string> Name::parse(std::string_view text) {
   return std::string(text);
 }
 
+Result<std::string> UserName::parse(std::string_view text) {
+  const bool has_others = std::ranges::any_of(
+      text, [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7F; });
+  if (text.empty() || text.size() > kNameBytesMax || has_others) {
+    return fail(Errc::InvalidArgument,
+                fmt::format("{} is not a user's name: those have 1 to {} bytes and no blanks",
+                            in_quotes(text), kNameBytesMax));
+  }
+  return std::string(text);
+}
+
 Result<std::string> Text::parse(std::string_view text) {
   if (text.empty())
     return fail(Errc::InvalidArgument, "is empty; leave the key out if none is meant");
@@ -202,6 +213,10 @@ std::string LogLevelName::print(LogLevel level) {
 
 Result<std::uint64_t> Count::parse(std::string_view text) {
   return parse_count(text, 1, kCountMax);
+}
+
+Result<std::uint64_t> CountOrZero::parse(std::string_view text) {
+  return parse_count(text, 0, kCountMax);
 }
 
 Result<ByteCount> Size::parse(std::string_view text) {

@@ -42,6 +42,13 @@ struct Name {
   static std::string print(const std::string& name) { return name; }
 };
 
+// As Redis's user names: anything without blanks and control characters.
+struct UserName {
+  static constexpr std::string_view kForm = "a name without blanks";
+  static slots::Result<std::string> parse(std::string_view text);
+  static std::string print(const std::string& name) { return name; }
+};
+
 // Free text that must not be empty.
 struct Text {
   static constexpr std::string_view kForm = "text";
@@ -121,6 +128,12 @@ struct LogLevelName {
 struct Count {
   static constexpr std::string_view kForm = "a number";
   static slots::Result<std::uint64_t> parse(std::string_view text);  // 1 .. 10^12
+  static std::string print(std::uint64_t count) { return std::to_string(count); }
+};
+
+struct CountOrZero {
+  static constexpr std::string_view kForm = "a number, or 0";
+  static slots::Result<std::uint64_t> parse(std::string_view text);
   static std::string print(std::uint64_t count) { return std::to_string(count); }
 };
 

@@ -28,8 +28,8 @@ bool can_be_plain(std::string_view text) {
 }
 
 bool is_secret(std::string_view path) {
-  return path == "password" || path.ends_with(".password") || path.ends_with("admin_password") ||
-         path.ends_with("admin_users");
+  return path == "password" || path == "passwords" || path.ends_with(".password") ||
+         path.ends_with("admin_password") || path.ends_with("admin_users");
 }
 
 std::string in_yaml_quotes(std::string_view text) {
@@ -94,17 +94,22 @@ class OptionWriter {
   static std::span<const Option<NodeConfig>> options_of(const NodeConfig& /*selects*/) {
     return node_options();
   }
+  static std::span<const Option<UserConfig>> options_of(const UserConfig& /*selects*/) {
+    return user_options();
+  }
 
   const Target& target_;
   const Target defaults_{};
   Secrets secrets_;
 };
 
-std::string node_text(const NodeConfig& node, Secrets secrets) {
-  const OptionWriter<NodeConfig> writer(node, secrets);
+template <class Target>
+std::string item_text(const Target& target, std::span<const Option<Target>> options,
+                      Secrets secrets) {
+  const OptionWriter<Target> writer(target, secrets);
   std::string out;
-  for (const Option<NodeConfig>& option : node_options()) {
-    // `name` comes first in the table and is always written.
+  for (const Option<Target>& option : options) {
+    // `name` comes first in the tables and is always written.
     out += out.empty() ? "  - " + writer.line(option, "") : writer.line(option, "    ");
   }
   return out;
@@ -135,7 +140,9 @@ std::string to_yaml(const Config& config, Secrets secrets) {
     if (!lines.empty()) out += fmt::format("{}:\n{}", group, lines);
   }
   out += "nodes:\n";
-  for (const NodeConfig& node : config.nodes) out += node_text(node, secrets);
+  for (const NodeConfig& node : config.nodes) out += item_text(node, node_options(), secrets);
+  if (!config.users.empty()) out += "users:\n";
+  for (const UserConfig& user : config.users) out += item_text(user, user_options(), secrets);
   return out;
 }
 

@@ -5,6 +5,7 @@
 
 #include "conf/drift.h"
 #include "conf/loader.h"
+#include "proxy/acl/users.h"
 #include "proxy/control/plan_request.h"
 #include "proxy/resp/command_table.h"
 
@@ -58,7 +59,7 @@ slots::Status Cluster::open() {
       node.identity = known->second;
     if (node.reason.empty()) node.reason = "has not been reached yet";
   }
-  table->commands = resp::CommandTable::built_in();
+  set_commands(*table);
   make_cluster_replies(*table, nullptr);
   table_ = std::move(table);
   return record_places();
@@ -102,6 +103,7 @@ void Cluster::take_map(RoutingTable& table, std::shared_ptr<const slots::SlotMap
   auto next = make_routing_table(*config_, std::move(map), &table);
   next->version = table.version;
   next->commands = table.commands;
+  next->users = table.users;
   next->redis_version = table.redis_version;
   for (NodeRoute& node : next->nodes) {
     if (node.state == NodeState::Unverified && node.reason.empty())
@@ -110,9 +112,28 @@ void Cluster::take_map(RoutingTable& table, std::shared_ptr<const slots::SlotMap
   table = *next;
 }
 
+// Users are made for one command table.
+void Cluster::set_commands(RoutingTable& table) const {
+  std::vector<std::string> refused;
+  for (const conf::PlacedText& command : config_->refused_commands) refused.push_back(command.text);
+  table.commands = resp::CommandTable::refusing(known_commands_, refused);
+  table.users = acl::Users::make(*config_, table.commands, table.users.get());
+}
+
+slots::Status Cluster::learn_commands(std::string_view command_reply) {
+  auto learned = resp::CommandTable::with_learned(*known_commands_, command_reply);
+  if (!learned) return std::unexpected(learned.error());
+  known_commands_ = *std::move(learned);
+  publish([&](RoutingTable& table) { set_commands(table); });
+  return {};
+}
+
 void Cluster::set_config(std::shared_ptr<const conf::Config> config) {
   config_ = std::move(config);
-  publish([&](RoutingTable& table) { take_map(table, table.map); });
+  publish([&](RoutingTable& table) {
+    take_map(table, table.map);
+    set_commands(table);
+  });
   if (auto recorded = record_places(); !recorded) spdlog::error("{}", recorded.error().message);
 }
 

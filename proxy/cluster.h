@@ -14,6 +14,7 @@
 #include "conf/config.h"
 #include "proxy/control/health_watcher.h"
 #include "proxy/control/state_store.h"
+#include "proxy/resp/command_table.h"
 #include "proxy/routing_table.h"
 #include "slots/result.h"
 
@@ -43,6 +44,8 @@ class Cluster {
                std::function<void()> applied = nullptr);
   // Nodes, limits and timeouts as this configuration says, the map as it is.
   void set_config(std::shared_ptr<const conf::Config> config);
+  // What a node knows beyond the commands known so far, from its reply to COMMAND.
+  [[nodiscard]] slots::Status learn_commands(std::string_view command_reply);
   // The state is on disk when this returns. What differs from the map of now is published, with
   // `change` (may be null) in the same table; `applied` is called in any case, if all went well.
   [[nodiscard]] slots::Status commit(const control::ClusterState& next,
@@ -55,9 +58,11 @@ class Cluster {
 
  private:
   slots::Status record_places();
+  void set_commands(RoutingTable& table) const;
   void take_map(RoutingTable& table, std::shared_ptr<const slots::SlotMap> map) const;
 
   std::shared_ptr<const conf::Config> config_;
+  std::shared_ptr<const resp::CommandTable> known_commands_ = resp::CommandTable::built_in();
   std::unique_ptr<control::StateStore> store_;
   bool first_start_ = false;
   std::shared_ptr<const RoutingTable> table_;

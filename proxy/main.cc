@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <iostream>
 
-#include "conf/loader.h"
 #include "proxy/dev.h"
+#include "proxy/load_config.h"
 #include "proxy/log.h"
 #include "proxy/proxy.h"
 
@@ -54,7 +54,7 @@ int run_dev(const proxy::DevOptions& options, const std::string& program) {
 }
 
 int load_and_run(const std::string& path, bool check_only) {
-  auto loaded = conf::load(path);
+  auto loaded = proxy::load_config(path);
   if (!loaded) {
     std::size_t count = loaded.error().list.size();
     std::cerr << loaded.error().text() << "\n"

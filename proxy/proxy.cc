@@ -10,7 +10,6 @@
 #include <thread>
 #include <utility>
 
-#include "proxy/resp/command_table.h"
 #include "slots/assert.h"
 
 namespace proxy {
@@ -303,10 +302,8 @@ void Proxy::learn_commands(const std::string& node) {
       std::find(learned_from_.begin(), learned_from_.end(), reply) != learned_from_.end())
     return;
   learned_from_.push_back(reply);
-  auto learned = resp::CommandTable::with_learned(*cluster_.table()->commands, *reply);
-  if (!learned) return spdlog::warn("node {}: {}", node, learned.error().message);
-  auto shared = *learned;
-  cluster_.publish([&](RoutingTable& table) { table.commands = shared; });
+  if (auto learned = cluster_.learn_commands(*reply); !learned)
+    spdlog::warn("node {}: {}", node, learned.error().message);
 }
 
 void Proxy::tick() {

@@ -6,6 +6,7 @@
 
 #include "conf/loader.h"
 #include "proxy/control/plan_reports.h"
+#include "proxy/load_config.h"
 #include "proxy/log.h"
 #include "proxy/proxy.h"
 #include "proxy/reload.h"
@@ -160,7 +161,7 @@ void Proxy::reload(const control::AdminPeer& peer,
     return done(
         slots::fail(slots::Errc::NotFound, "this proxy was not started from a configuration file"));
   }
-  auto loaded = conf::load(config_path_);
+  auto loaded = load_config(config_path_);
   if (!loaded)
     return done(
         slots::fail(slots::Errc::InvalidArgument, loaded.error().text() + "\nnothing was changed"));

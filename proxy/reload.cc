@@ -70,7 +70,10 @@ Reload plan_reload(const conf::Config& now, const conf::Config& wanted, const sl
   applied(now.listen.admin_users != wanted.listen.admin_users, "listen.admin_users");
   applied(now.approval != wanted.approval, "approval");
   applied(now.listen.forward_cluster != wanted.listen.forward_cluster, "listen.forward_cluster");
+  applied(now.users != wanted.users, "users");
   applied(now.allow_config != wanted.allow_config, "allow_config");
+  applied(now.refused_commands != wanted.refused_commands, "refused_commands");
+  applied(now.allowed_commands != wanted.allowed_commands, "allowed_commands");
   applied(now.ping_nodes != wanted.ping_nodes, "ping_nodes");
   compare_nodes(now, wanted, reload);
   needs_restart(now.cluster != wanted.cluster, "cluster");

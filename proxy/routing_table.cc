@@ -52,10 +52,11 @@ std::shared_ptr<RoutingTable> make_routing_table(const conf::Config& config,
   table->cluster = config.cluster;
   table->limits = config.limits;
   table->timeouts = config.timeouts;
-  table->client_password = config.listen.password;
   table->forward_cluster = config.listen.forward_cluster;
   table->allow_config = config.allow_config;
   table->ping_nodes = config.ping_nodes;
+  for (const conf::PlacedText& command : config.allowed_commands)
+    table->allowed_commands.push_back(command.text);
   for (const slots::Node& node : map->nodes()) {
     NodeRoute route;
     // A node that the file does not name any more serves on as it was, until a plan has drained it.

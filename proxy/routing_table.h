@@ -22,6 +22,10 @@ class CommandTable;
 namespace route {
 class ClusterReplies;
 }
+namespace acl {
+class Users;
+std::shared_ptr<const Users> anybody();
+}  // namespace acl
 
 enum class NodeState : std::uint8_t {
   Unverified,  // Not reached yet since the start.
@@ -84,11 +88,12 @@ struct RoutingTable {
   std::shared_ptr<const Fence> fence;  // Null: none.
   conf::Limits limits;
   conf::Timeouts timeouts;
-  std::string client_password;  // Empty: none wanted.
+  std::shared_ptr<const acl::Users> users = acl::anybody();  // Made for `commands`.
   bool forward_cluster = false;
   bool allow_config = false;
   bool ping_nodes = false;
-  std::string redis_version;  // Of the nodes; empty until one was verified.
+  std::vector<std::string> allowed_commands;  // Of those that act on one server.
+  std::string redis_version;                  // Of the nodes; empty until one was verified.
 
   // Clients expect some version: until one is known, the one that the command table is made from.
   [[nodiscard]] std::string version_for_clients() const {

@@ -137,6 +137,7 @@ void Worker::install(std::shared_ptr<const RoutingTable> table, std::function<vo
       if (!facts->is_redirect) continue;
       facts->node = worker.core_.table->map->find(facts->node_name).value_or(slots::kNoNode);
     }
+    worker.sessions_->follow_users(*before);
     worker.backends_->install(before.get());
     worker.sessions_->follow_map();
     worker.sessions_->subscribers().follow_table();

@@ -153,6 +153,10 @@ admin::ConfigReport config_report(const AdminSnapshot& snapshot) {
     add_options(report, fmt::format("nodes[{}].", i), conf::node_options(),
                 snapshot.config->nodes[i]);
   }
+  for (std::size_t i = 0; i < snapshot.config->users.size(); ++i) {
+    add_options(report, fmt::format("users[{}].", i), conf::user_options(),
+                snapshot.config->users[i]);
+  }
   return report;
 }
 

@@ -6,6 +6,7 @@
 // response policies).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -47,6 +48,40 @@ enum class CommandFlag : std::uint32_t {
   NoMandatoryKeys = 1U << 18,
 };
 
+// Redis's ACL categories, each a bit, in the order in which Redis lists them.
+enum class CommandCategory : std::uint32_t {
+  Keyspace = 1U << 0,
+  Read = 1U << 1,
+  Write = 1U << 2,
+  Set = 1U << 3,
+  SortedSet = 1U << 4,
+  List = 1U << 5,
+  Hash = 1U << 6,
+  String = 1U << 7,
+  Bitmap = 1U << 8,
+  HyperLogLog = 1U << 9,
+  Geo = 1U << 10,
+  Stream = 1U << 11,
+  PubSub = 1U << 12,
+  Admin = 1U << 13,
+  Fast = 1U << 14,
+  Slow = 1U << 15,
+  Blocking = 1U << 16,
+  Dangerous = 1U << 17,
+  Connection = 1U << 18,
+  Transaction = 1U << 19,
+  Scripting = 1U << 20,
+};
+
+// By the number of the bit.
+inline constexpr std::array<std::string_view, 21> kCategoryNames = {
+    "keyspace", "read",   "write",       "set",       "sortedset",  "list",        "hash",
+    "string",   "bitmap", "hyperloglog", "geo",       "stream",     "pubsub",      "admin",
+    "fast",     "slow",   "blocking",    "dangerous", "connection", "transaction", "scripting"};
+
+// What a command does with a key's value. Neither: it asks about the key alone (EXISTS).
+enum class KeyAccess : std::uint8_t { Neither = 0, Read = 1, Write = 2, Both = 3 };
+
 // How keys are found among the arguments. Positions are indexes into Args.
 enum class KeyRule : std::uint8_t {
   None,       // No keys.
@@ -82,10 +117,19 @@ struct CommandSpec {
   std::int16_t extra_key = 0;  // NumKeys: one more key's place (ZUNIONSTORE's target); 0: none.
   RequestPolicy request_policy = RequestPolicy::Default;
   ReplyPolicy reply_policy = ReplyPolicy::Default;
+  std::uint32_t categories = 0;  // CommandCategory bits.
+  // Of the key that is named first, and of all others; what depends on the arguments is
+  // key_access()'s to know.
+  KeyAccess first_access = KeyAccess::Neither;
+  KeyAccess other_access = KeyAccess::Neither;
   CommandId id = kLearnedCommand;
+  bool is_refused = false;  // The operator lets nobody have it; it names no keys then.
 
   [[nodiscard]] bool has(CommandFlag flag) const {
     return (flags & static_cast<std::uint32_t>(flag)) != 0;
+  }
+  [[nodiscard]] bool is_in(CommandCategory category) const {
+    return (categories & static_cast<std::uint32_t>(category)) != 0;
   }
   [[nodiscard]] bool arity_ok(std::size_t argc) const {
     return arity >= 0 ? argc == static_cast<std::size_t>(arity)

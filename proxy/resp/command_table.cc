@@ -20,11 +20,42 @@ constexpr std::uint32_t flags(std::initializer_list<CommandFlag> list) {
   return bits;
 }
 
+constexpr std::uint32_t categories(std::initializer_list<CommandCategory> list) {
+  std::uint32_t bits = 0;
+  for (CommandCategory category : list) bits |= static_cast<std::uint32_t>(category);
+  return bits;
+}
+
+// The rows' lists are written in the words of the enumerations, whose names partly agree.
+namespace in_rows {
+using enum CommandCategory;
+#define SP_COMMAND(id, name, arity, flags, rule, first, last, step, extra, request, reply, list, \
+                   first_access, other_access)                                                   \
+  categories list,
+constexpr std::uint32_t kCategories[] = {
+#include "proxy/resp/command_table.inc"
+};
+#undef SP_COMMAND
+}  // namespace in_rows
+
 constexpr CommandSpec kBuiltIn[] = {
-#define SP_COMMAND(id, name, arity, flags, rule, first, last, step, extra, request, reply) \
-  {name,         arity, flags, KeyRule::rule,          first,                              \
-   last,         step,  extra, RequestPolicy::request, ReplyPolicy::reply,                 \
-   CommandId::id},
+#define SP_COMMAND(id, name, arity, flags, rule, first, last, step, extra, request, reply, list, \
+                   first_access, other_access)                                                   \
+  {name,                                                                                         \
+   arity,                                                                                        \
+   flags,                                                                                        \
+   KeyRule::rule,                                                                                \
+   first,                                                                                        \
+   last,                                                                                         \
+   step,                                                                                         \
+   extra,                                                                                        \
+   RequestPolicy::request,                                                                       \
+   ReplyPolicy::reply,                                                                           \
+   in_rows::kCategories[static_cast<std::size_t>(CommandId::id)],                                \
+   KeyAccess::first_access,                                                                      \
+   KeyAccess::other_access,                                                                      \
+   CommandId::id,                                                                                \
+   /*is_refused=*/false},
 #include "proxy/resp/command_table.inc"
 #undef SP_COMMAND
 };
@@ -126,7 +157,23 @@ struct KeySpec {
   bool is_one_key = false;  // find_keys: range of one
   bool is_counted = false;  // find_keys: keynum
   std::int16_t first_after = 0;
+  KeyAccess access = KeyAccess::Neither;
 };
+
+KeyAccess both(KeyAccess a, KeyAccess b) {
+  return static_cast<KeyAccess>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+
+KeyAccess read_access(EntryReader& reader) {
+  KeyAccess access = KeyAccess::Neither;
+  for (std::size_t left = reader.list(); reader.ok() && left > 0; --left) {
+    const std::string_view flag = reader.text();
+    if (flag == "access") access = both(access, KeyAccess::Read);
+    if (flag == "insert" || flag == "delete" || flag == "update")
+      access = both(access, KeyAccess::Write);
+  }
+  return access;
+}
 
 // {"type", t, "spec", {"index", 1, ...}}: calls on_field(name) for each field of the spec, which
 // reads the value.
@@ -171,6 +218,8 @@ KeySpec read_key_spec(EntryReader& reader) {
       });
       spec.is_one_key = type == "range" && last == 0;
       spec.is_counted = type == "keynum" && count_at == 0 && spec.first_after == 1;
+    } else if (part == "flags") {
+      spec.access = read_access(reader);
     } else {
       reader.raw();
     }
@@ -201,6 +250,23 @@ void set_movable_rule(CommandSpec& spec, const std::vector<KeySpec>& key_specs) 
   spec.extra_key = single == nullptr ? std::int16_t{0} : single->begin;
 }
 
+// "@read"; 0: one that Redis 7.0 does not have.
+std::uint32_t category_of(std::string_view name) {
+  const auto found = std::ranges::find(kCategoryNames, name.substr(name.starts_with('@') ? 1 : 0));
+  return found == kCategoryNames.end() ? 0 : 1U << (found - kCategoryNames.begin());
+}
+
+// Servers before 7.0 do not say it key by key.
+void set_access(CommandSpec& spec, const std::vector<KeySpec>& key_specs) {
+  if (key_specs.empty()) {
+    spec.first_access = spec.other_access = spec.has(Write) ? KeyAccess::Both : KeyAccess::Read;
+    return;
+  }
+  spec.first_access = spec.other_access = key_specs.front().access;
+  for (std::size_t i = 1; i < key_specs.size(); ++i)
+    spec.other_access = i == 1 ? key_specs[i].access : both(spec.other_access, key_specs[i].access);
+}
+
 // A spec that is about to be learned; its name is in the reply still.
 struct Learned {
   CommandSpec spec;
@@ -227,7 +293,10 @@ std::optional<Learned> read_entry(std::string_view entry) {
   spec.key_step = reader.number();
   spec.rule = spec.first_key > 0 && spec.key_step > 0 ? KeyRule::Range : KeyRule::None;
   std::vector<KeySpec> key_specs;
-  if (elements > 6) reader.raw();
+  if (elements > 6) {
+    for (std::size_t left = reader.list(); reader.ok() && left > 0; --left)
+      spec.categories |= category_of(reader.text());
+  }
   if (elements > 7) {
     for (std::size_t left = reader.list(); reader.ok() && left > 0; --left) {
       std::string_view tip = reader.text();
@@ -245,6 +314,7 @@ std::optional<Learned> read_entry(std::string_view entry) {
       learned.subcommands.push_back(reader.raw());
     }
   }
+  set_access(spec, key_specs);
   if (!reader.ok() || spec.name.empty() || spec.arity == 0) return std::nullopt;
   if (!learned.subcommands.empty()) {
     spec.rule = KeyRule::Container;
@@ -386,6 +456,22 @@ slots::Result<std::shared_ptr<const CommandTable>> CommandTable::with_learned(
   }
   return std::shared_ptr<const CommandTable>(
       new CommandTable(learner.take_specs(), learner.take_names()));
+}
+
+std::shared_ptr<const CommandTable> CommandTable::refusing(std::shared_ptr<const CommandTable> base,
+                                                           std::span<const std::string> names) {
+  if (names.empty()) return base;
+  Learner copier(base->specs_);
+  std::vector<CommandSpec> specs = copier.take_specs();
+  for (CommandSpec& spec : specs) {
+    spec.is_refused = std::ranges::any_of(names, [&](const std::string& name) {
+      return spec.name == name ||
+             (spec.name.starts_with(name) && spec.name.substr(name.size()).starts_with('|'));
+    });
+    if (spec.is_refused && spec.rule != KeyRule::Container) spec.rule = KeyRule::None;
+  }
+  return std::shared_ptr<const CommandTable>(
+      new CommandTable(std::move(specs), copier.take_names()));
 }
 
 }  // namespace proxy::resp

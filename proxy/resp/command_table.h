@@ -29,6 +29,11 @@ class CommandTable {
   [[nodiscard]] static slots::Result<std::shared_ptr<const CommandTable>> with_learned(
       const CommandTable& base, std::string_view command_reply);
 
+  // The same with these refused ("keys", "config|set", "config" with all that it contains). Names
+  // that it does not have are passed over.
+  [[nodiscard]] static std::shared_ptr<const CommandTable> refusing(
+      std::shared_ptr<const CommandTable> base, std::span<const std::string> names);
+
   // Any case. Null: unknown. Subcommands are not found here.
   [[nodiscard]] const CommandSpec* find(std::string_view name) const {
     FoldedName folded;

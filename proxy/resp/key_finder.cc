@@ -174,7 +174,33 @@ Status find_migrate(Args args, Positions& positions) {
   return {};
 }
 
+// BITFIELD key [GET e o | OVERFLOW w | SET e o v | INCRBY e o n]...
+bool only_gets(Args args) {
+  for (std::size_t i = 2; i < args.size(); ++i) {
+    const std::size_t left = args.size() - i - 1;
+    if (is_word(args[i], "get") && left >= 2) {
+      i += 2;
+    } else if (is_word(args[i], "overflow") && left >= 1) {
+      i += 1;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
+
+KeyAccess key_access(const CommandSpec& spec, Args args, std::size_t place) {
+  if (spec.id == CommandId::Bitfield) return only_gets(args) ? KeyAccess::Read : KeyAccess::Both;
+  if (spec.id == CommandId::Set) {
+    const bool gets = args.size() > 3 && std::ranges::any_of(args.subspan(3), [](auto arg) {
+                        return is_word(arg, "get");
+                      });
+    return gets ? KeyAccess::Both : KeyAccess::Write;
+  }
+  return place == 0 ? spec.first_access : spec.other_access;
+}
 
 Status find_keys(const CommandSpec& spec, Args args, Positions& positions) {
   positions.clear();

@@ -4,6 +4,7 @@
 // Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -25,6 +26,10 @@ namespace proxy::resp {
 // without as many ids as streams); and for a learned command whose keys nobody can tell.
 [[nodiscard]] slots::Status find_keys(const CommandSpec& spec, Args args,
                                       std::vector<std::uint32_t>& positions);
+
+// What the command does with the key that find_keys() has named at this place, from 0, as COMMAND
+// GETKEYSANDFLAGS says it.
+[[nodiscard]] KeyAccess key_access(const CommandSpec& spec, Args args, std::size_t place);
 
 // The place of XREAD's or XREADGROUP's BLOCK, which lets it wait for entries: among the options,
 // not as a group's or consumer's name. 0: there is none.

@@ -28,7 +28,8 @@ slots::Status apply_type(ClientFilter& filter, std::string_view type) {
 }
 
 slots::Status apply_kill_option(ClientFilter& filter, std::string_view option,
-                                std::string_view value) {
+                                std::string_view value,
+                                const std::function<bool(std::string_view)>& is_user) {
   if (resp::is_word(option, "id")) {
     auto id = resp::integer_of(value);
     if (!id || *id < 1) return bad("ERR client-id should be greater than 0");
@@ -40,7 +41,8 @@ slots::Status apply_kill_option(ClientFilter& filter, std::string_view option,
   } else if (resp::is_word(option, "laddr")) {
     filter.local_address = std::string(value);
   } else if (resp::is_word(option, "user")) {
-    if (value != "default") return bad(fmt::format("ERR No such user '{}'", value));
+    if (!is_user(value)) return bad(fmt::format("ERR No such user '{}'", value));
+    filter.user = std::string(value);
   } else if (resp::is_word(option, "skipme") &&
              (resp::is_word(value, "yes") || resp::is_word(value, "no"))) {
     filter.skip_me = resp::is_word(value, "yes");
@@ -75,12 +77,12 @@ std::string client_line(const ClientFacts& facts) {
       "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} ssub={} "
       "multi={} qbuf={} qbuf-free=0 "
       "argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} events=r cmd={} "
-      "user=default redir=-1 resp={} "
+      "user={} redir=-1 resp={} "
       "lib-name={} lib-ver={}",
       facts.id, facts.address, facts.local_address, facts.descriptor, facts.name, facts.age_seconds,
       facts.idle_seconds, flags_of(facts), facts.channels, facts.patterns, facts.sharded_channels,
       facts.queued, facts.input_bytes, facts.unread_bytes, facts.input_bytes + facts.unread_bytes,
-      facts.last_command, facts.protocol, facts.library_name, facts.library_version);
+      facts.last_command, facts.user, facts.protocol, facts.library_name, facts.library_version);
 }
 
 std::string lines_by_id(const std::vector<std::string>& lists) {
@@ -108,10 +110,12 @@ bool ClientFilter::matches(const ClientFacts& facts) const {
   auto is_this = [&](std::int64_t id) { return std::cmp_equal(id, facts.id); };
   if (!ids.empty() && std::ranges::none_of(ids, is_this)) return false;
   if (address && *address != facts.address) return false;
+  if (user && *user != facts.user) return false;
   return !local_address || *local_address == facts.local_address;
 }
 
-slots::Result<ClientFilter> parse_kill_filter(resp::Args args) {
+slots::Result<ClientFilter> parse_kill_filter(
+    resp::Args args, const std::function<bool(std::string_view)>& is_user) {
   ClientFilter filter;
   if (args.size() == 3) {
     filter.address = std::string(args[2]);
@@ -121,7 +125,7 @@ slots::Result<ClientFilter> parse_kill_filter(resp::Args args) {
   }
   for (std::size_t i = 2; i < args.size(); i += 2) {
     if (i + 1 == args.size()) return bad("ERR syntax error");
-    if (auto applied = apply_kill_option(filter, args[i], args[i + 1]); !applied)
+    if (auto applied = apply_kill_option(filter, args[i], args[i + 1], is_user); !applied)
       return std::unexpected(applied.error());
   }
   return filter;

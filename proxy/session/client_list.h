@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@ struct ClientFacts {
   std::string local_address;  // The one that it connected to.
   int descriptor = 0;
   std::string name;
+  std::string user = "default";
   std::string library_name;
   std::string library_version;
   std::string last_command;
@@ -49,6 +51,7 @@ struct ClientFilter {
   std::vector<std::int64_t> ids;  // Empty: any.
   std::optional<std::string> address;
   std::optional<std::string> local_address;
+  std::optional<std::string> user;    // KILL only.
   bool none = false;                  // A TYPE that no client of a proxy has (master, replica).
   std::optional<bool> is_subscriber;  // TYPE pubsub, or normal.
   bool skip_me = true;                // KILL only.
@@ -59,7 +62,9 @@ struct ClientFilter {
 
 // Redis's rules: options are judged one by one, and of one that is given twice the last counts.
 // Errors: InvalidArgument with Redis's text.
-[[nodiscard]] slots::Result<ClientFilter> parse_kill_filter(resp::Args args);  // CLIENT KILL ...
+// CLIENT KILL ...; `is_user`: whether there is a user of this name.
+[[nodiscard]] slots::Result<ClientFilter> parse_kill_filter(
+    resp::Args args, const std::function<bool(std::string_view)>& is_user);
 [[nodiscard]] slots::Result<ClientFilter> parse_list_filter(resp::Args args);  // CLIENT LIST ...
 
 }  // namespace proxy::session

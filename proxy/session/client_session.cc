@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "proxy/acl/user.h"
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/error_text.h"
@@ -46,11 +47,10 @@ ClientSession::ClientSession(WorkerCore& core, Sessions& sessions,
       listener_(std::move(listener)),
       id_(id),
       created_ms_(core.now_ms()),
-      last_active_ms_(created_ms_),
-      authenticated_(core.table->client_password.empty()) {
+      last_active_ms_(created_ms_) {
   const std::uint64_t limit = core.table->limits.inflight_requests;
   window_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(window_, limit));
-  note_plainness();
+  begin_as_default();
 }
 
 ClientSession::~ClientSession() {
@@ -75,11 +75,6 @@ void ClientSession::set_protocol(backend::Protocol protocol) {
   if (head_ != nullptr) hold(Hold::Stream);
   if (watch_ != nullptr) watch_->lose();
   protocol_ = protocol;
-  note_plainness();
-}
-
-void ClientSession::set_authenticated(bool yes) {
-  authenticated_ = yes;
   note_plainness();
 }
 
@@ -123,8 +118,8 @@ bool ClientSession::takes_messages_only() const {
 }
 
 void ClientSession::note_plainness() {
-  is_plain_ = authenticated_ && reply_mode_ == ReplyMode::On && transaction_ == nullptr &&
-              watch_ == nullptr && !takes_messages_only();
+  is_plain_ = authenticated_ && user_->is_unrestricted() && reply_mode_ == ReplyMode::On &&
+              transaction_ == nullptr && watch_ == nullptr && !takes_messages_only();
 }
 
 void ClientSession::follow_map() { watch_->follow(*table().map); }
@@ -135,9 +130,8 @@ void ClientSession::reset() {
   transaction_ = nullptr;
   take_watch();
   subscriptions_ = nullptr;
-  authenticated_ = table().client_password.empty();
   if (notes_) notes_->name.clear();
-  note_plainness();
+  begin_as_default();
 }
 
 // --- reading
@@ -464,6 +458,7 @@ void ClientSession::close_now() {
     stream_->connection->set_stream_source(nullptr);
   }
   core_.backends->forget(this);
+  give_place();
   take_watch();
   abandon_tickets();
   subscriptions_ = nullptr;

@@ -22,12 +22,17 @@
 #include <string>
 #include <string_view>
 
+#include "conf/password_hash.h"
 #include "proxy/backend/backends.h"
 #include "proxy/net/input_buffer.h"
 #include "proxy/resp/command_spec.h"
 #include "proxy/resp/reply_writer.h"
 #include "proxy/session/request_stream.h"
 #include "proxy/worker_core.h"
+
+namespace proxy::acl {
+class User;
+}
 
 namespace proxy::session {
 
@@ -107,7 +112,10 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] SessionNotes& notes();
   [[nodiscard]] const SessionNotes* notes_if_any() const { return notes_.get(); }
   [[nodiscard]] bool is_authenticated() const { return authenticated_; }
-  void set_authenticated(bool yes);
+  // Of the snapshot of now; "default" until it logs in.
+  [[nodiscard]] const acl::User& user() const { return *user_; }
+  // Logs in; what the hash is of was checked. False: as many connections as the user may have are.
+  [[nodiscard]] bool become(const acl::User& user, const conf::PasswordHash& password);
   [[nodiscard]] ReplyMode reply_mode() const { return reply_mode_; }
   void set_reply_mode(ReplyMode mode);
   void reset();  // RESET: as on connect.
@@ -198,6 +206,8 @@ class ClientSession final : public net::Socket,
   void resume();
   // From Sessions, once the snapshot has changed, while it watches keys.
   void follow_map();
+  // From Sessions, when the snapshot has other users than the one before, which still is there.
+  void follow_users();
   // From Sessions: the session was held for it.
   void on_fence_ended(std::shared_ptr<const Fence> fence);
   // From PausedClients: the session was held for a pause.
@@ -248,10 +258,13 @@ class ClientSession final : public net::Socket,
     return input_ != nullptr && input_->kept_back_by != nullptr &&
            input_->kept_back_by->slots.contains(slot);
   }
-  // Nothing that changes how a request is taken: no AUTH to come, no CLIENT REPLY, no transaction,
-  // no watched keys, no subscriptions in RESP2.
+  // Nothing that changes how a request is taken: no AUTH to come, a user that may do everything, no
+  // CLIENT REPLY, no transaction, no watched keys, no subscriptions in RESP2.
   [[nodiscard]] bool is_plain() const { return is_plain_; }
   void note_plainness();
+  void begin_as_default();
+  void give_place();
+  [[nodiscard]] bool may_keep_subscriptions();
   void protocol_error(std::string_view text);
 
   bool begin_stream(const char* bytes, std::size_t size, resp::FrameState& frame,
@@ -286,6 +299,7 @@ class ClientSession final : public net::Socket,
   Sessions& sessions_;
   std::shared_ptr<const ListenerFacts> listener_;
   std::uint64_t id_;
+  const acl::User* user_ = nullptr;  // Of the snapshot of now.
 
   backend::Ticket* head_ = nullptr;  // In request order.
   backend::Ticket* tail_ = nullptr;
@@ -313,10 +327,13 @@ class ClientSession final : public net::Socket,
 
   int unsent_seen_ = 0;  // Bytes in the kernel's send queue, when last looked at.
 
+  static constexpr std::uint32_t kNoPassword = ~0U;
+  std::uint32_t password_ = kNoPassword;  // Which of its user's it has given.
+
   std::uint8_t holds_ = 0;
   backend::Protocol protocol_ = backend::Protocol::Resp2;
   ReplyMode reply_mode_ = ReplyMode::On;
-  bool authenticated_ = true;
+  bool authenticated_ = false;
   bool is_plain_ = true;
   bool is_put_off_ = false;     // The request that was executed last.
   bool pushes_behind_ = false;  // Messages take tickets at the end, until none is left.

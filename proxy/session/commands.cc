@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cctype>
 
+#include "proxy/acl/user.h"
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/error_text.h"
 #include "proxy/resp/key_finder.h"
 #include "proxy/resp/reserved_key.h"
+#include "proxy/session/rights.h"
 #include "slots/key_slot.h"
 
 namespace proxy::session {
@@ -24,6 +26,15 @@ void refuse(ClientSession& session, const Request& request, std::string_view why
 
 void refuse_server_administration(ClientSession& session, const Request& request) {
   refuse(session, request, "it acts on one server; connect to the node itself");
+}
+// An endpoint stands for one server, if the operator lets clients have the command.
+void command_of_one_server(ClientSession& session, const Request& request) {
+  const bool is_allowed = std::ranges::find(session.table().allowed_commands, request.spec->name) !=
+                          session.table().allowed_commands.end();
+  if (!is_allowed || !session.is_redirect() || session.transaction() != nullptr)
+    return refuse_server_administration(session, request);
+  const slots::NodeIndex node = any_node(session);
+  if (node != slots::kNoNode) session.forward(node, slots::kNoSlot, request.bytes);
 }
 void refuse_databases(ClientSession& session, const Request& request) {
   refuse(session, request, "there is one database, 0");
@@ -131,14 +142,14 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Sunsubscribe, command_unsubscribe},
     {CommandId::Unsubscribe, command_unsubscribe},
 
-    {CommandId::Bgrewriteaof, refuse_server_administration},
-    {CommandId::Bgsave, refuse_server_administration},
-    {CommandId::Debug, refuse_server_administration},
-    {CommandId::Failover, refuse_server_administration},
-    {CommandId::Lastsave, refuse_server_administration},
+    {CommandId::Bgrewriteaof, command_of_one_server},
+    {CommandId::Bgsave, command_of_one_server},
+    {CommandId::Debug, command_of_one_server},
+    {CommandId::Failover, command_of_one_server},
+    {CommandId::Lastsave, command_of_one_server},
     {CommandId::Monitor, refuse_server_administration},
-    {CommandId::Save, refuse_server_administration},
-    {CommandId::Shutdown, refuse_server_administration},
+    {CommandId::Save, command_of_one_server},
+    {CommandId::Shutdown, command_of_one_server},
 
     {CommandId::Move, refuse_databases},
     {CommandId::Swapdb, refuse_databases},
@@ -193,8 +204,13 @@ void dispatch(ClientSession& session, Request& request) {
   if (!session.is_authenticated() && !spec->has(resp::CommandFlag::NoAuth)) {
     return session.reject(resp::errors::kNoAuth);
   }
-  if (session.takes_messages_only() && refuse_to_subscriber(session, *spec)) return;
   request.spec = spec;
+  if (!session.user().is_unrestricted() && !check_rights(session, request)) return;
+  if (spec->is_refused) {
+    return session.reject(
+        resp::errors::not_supported(spec->name, "the operator's refused_commands names it"));
+  }
+  if (session.takes_messages_only() && refuse_to_subscriber(session, *spec)) return;
   if (session.watch_if_any() != nullptr && !session.is_quiet()) return session.put_off();
   if (session.transaction() != nullptr && queue(session, request, handler)) return;
   if (handler != nullptr) return handler(session, request);

@@ -72,6 +72,10 @@ void command_ping(ClientSession& session, const Request& request);
 void command_quit(ClientSession& session, const Request& request);
 void command_reset(ClientSession& session, const Request& request);
 void command_select(ClientSession& session, const Request& request);
+// "127.0.0.1:51324", as CLIENT LIST shows it.
+[[nodiscard]] std::string client_address(const ClientSession& session);
+// Its line in CLIENT LIST, without a line end.
+[[nodiscard]] std::string client_info(ClientSession& session, const Request& request);
 // pause_commands.cc
 void client_pause(ClientSession& session, const Request& request);
 void client_unpause(ClientSession& session, const Request& request);
@@ -85,6 +89,7 @@ void command_lolwut(ClientSession& session, const Request& request);
 void command_module(ClientSession& session, const Request& request);
 void command_role(ClientSession& session, const Request& request);
 void command_time(ClientSession& session, const Request& request);
+// acl_commands.cc
 void command_acl(ClientSession& session, const Request& request);
 // slowlog_commands.cc
 void command_latency(ClientSession& session, const Request& request);

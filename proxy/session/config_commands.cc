@@ -16,6 +16,7 @@
 #include "proxy/route/info_merge.h"
 #include "proxy/session/all_nodes.h"
 #include "proxy/session/commands.h"
+#include "proxy/session/sessions.h"
 
 namespace proxy::session {
 
@@ -228,8 +229,9 @@ void command_config(ClientSession& session, const Request& request) {
       if (is_allowed) return config_set(session, request);
       break;
     case CommandId::ConfigResetstat:
-      if (is_allowed) return (new AllSucceededGather(session, request.bytes))->sent_all();
-      break;
+      if (!is_allowed) break;
+      session.sessions().reset_totals();
+      return (new AllSucceededGather(session, request.bytes))->sent_all();
     case CommandId::ConfigHelp:
       return reply_help(
           session,

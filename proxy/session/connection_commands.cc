@@ -1,7 +1,6 @@
 // Commands about the connection itself: who the client is, how it wants its replies. Answered
 // here, since nodes only know the connections that all sessions share.
 
-#include <openssl/crypto.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "proxy/acl/users.h"
 #include "proxy/net/resolver.h"
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
@@ -17,6 +17,7 @@
 #include "proxy/session/blocked_call.h"
 #include "proxy/session/client_list.h"
 #include "proxy/session/commands.h"
+#include "proxy/session/rights.h"
 #include "proxy/session/sessions.h"
 #include "proxy/session/subscribers.h"
 #include "proxy/session/transaction.h"
@@ -29,19 +30,6 @@ using resp::CommandId;
 using resp::ReplyWriter;
 
 std::string ok() { return "+OK\r\n"; }
-
-// The time that this takes tells nothing about the password but its length.
-bool is_password(const std::string& wanted, std::string_view given) {
-  return wanted.size() == given.size() &&
-         CRYPTO_memcmp(wanted.data(), given.data(), given.size()) == 0;
-}
-
-bool log_in(ClientSession& session, std::string_view user, std::string_view password) {
-  const std::string& wanted = session.table().client_password;
-  bool is_right = user == "default" && (wanted.empty() || is_password(wanted, password));
-  if (is_right) session.set_authenticated(true);
-  return is_right;
-}
 
 constexpr std::string_view kBadName =
     "ERR Client names cannot contain spaces, newlines or special characters.";
@@ -65,12 +53,10 @@ ClientFacts facts_of(ClientSession& session) {
   ClientFacts facts;
   facts.id = session.id();
   facts.is_unix = !session.listener().is_tcp;
-  if (facts.is_unix) {  // The client's end has no name; Redis shows its own for both.
-    facts.address = facts.local_address = session.listener().address + ":0";
-  } else {
-    facts.address = address_text(session.descriptor(), ::getpeername);
-    facts.local_address = address_text(session.descriptor(), ::getsockname);
-  }
+  facts.address = client_address(session);
+  facts.local_address =
+      facts.is_unix ? facts.address : address_text(session.descriptor(), ::getsockname);
+  facts.user = session.user().name();
   facts.descriptor = session.descriptor();
   std::uint64_t now = session.core().now_ms();
   facts.age_seconds = (now - session.created_ms()) / 1000;
@@ -157,7 +143,9 @@ void client_list(ClientSession& session, const Request& request) {
 }
 
 void client_kill(ClientSession& session, const Request& request) {
-  auto filter = parse_kill_filter(request.args);
+  auto filter = parse_kill_filter(request.args, [&](std::string_view name) {
+    return session.table().users->find(name) != nullptr;
+  });
   if (!filter) return session.reply_error(filter.error().message);
   auto answer = AnswerOfAll::of(session);
   std::uint64_t me = session.id();
@@ -293,15 +281,13 @@ constexpr std::string_view kClientHelp[] = {
     "    Print this help.",
 };
 
-// HELLO's options; false: the error is replied.
+// HELLO's options; false: the error is replied, or the request was put off.
 bool take_hello_options(ClientSession& session, const Request& request) {
   for (std::size_t i = 2; i < request.args.size(); ++i) {
     std::size_t left = request.args.size() - i - 1;
     if (resp::is_word(request.args[i], "auth") && left >= 2) {
-      if (!log_in(session, request.args[i + 1], request.args[i + 2])) {
-        session.reply_error(resp::errors::kWrongPass);
+      if (log_in(session, request, request.args[i + 1], request.args[i + 2]) != Login::Done)
         return false;
-      }
       i += 2;
     } else if (resp::is_word(request.args[i], "setname") && left >= 1) {
       if (!is_plain_text(request.args[i + 1])) {
@@ -320,16 +306,26 @@ bool take_hello_options(ClientSession& session, const Request& request) {
 
 }  // namespace
 
+std::string client_address(const ClientSession& session) {
+  // A client of a Unix socket has no name at its end; Redis shows its own for both.
+  return session.listener().is_tcp ? address_text(session.descriptor(), ::getpeername)
+                                   : session.listener().address + ":0";
+}
+
+std::string client_info(ClientSession& session, const Request& request) {
+  return own_line(session, request);
+}
+
 void command_auth(ClientSession& session, const Request& request) {
   if (request.args.size() > 3) return session.reply_error(resp::errors::kSyntax);
   bool with_user = request.args.size() == 3;
-  if (!with_user && session.table().client_password.empty()) {
+  if (!with_user && session.table().users->default_user().needs_no_password()) {
     return session.reply_error(
         "ERR AUTH <password> called without any password configured for the default user. Are you "
         "sure your configuration is correct?");
   }
-  bool in = log_in(session, with_user ? request.args[1] : "default", request.args.back());
-  in ? session.reply(ok()) : session.reply_error(resp::errors::kWrongPass);
+  const std::string_view user = with_user ? request.args[1] : acl::Users::kDefault;
+  if (log_in(session, request, user, request.args.back()) == Login::Done) session.reply(ok());
 }
 
 void command_echo(ClientSession& session, const Request& request) {

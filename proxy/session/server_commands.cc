@@ -104,39 +104,6 @@ class InfoGather final : public AllNodesGather {
   std::vector<std::string> sections_;
 };
 
-void acl_log(ClientSession& session, const Request& request) {
-  if (request.args.size() > 3) return refuse_subcommand(session, request);
-  if (request.args.size() == 2 || resp::integer_of(request.args[2])) return session.reply("*0\r\n");
-  if (resp::is_word(request.args[2], "reset")) return session.reply("+OK\r\n");
-  session.reply_error(resp::errors::kNotInteger);
-}
-
-void acl_getuser(ClientSession& session, const Request& request) {
-  std::string out;
-  ReplyWriter writer(out, session.resp3());
-  if (request.args[2] != "default") {
-    writer.null();
-    return session.reply(out);
-  }
-  bool has_password = !session.table().client_password.empty();
-  writer.map(6);
-  writer.bulk("flags");
-  writer.set(has_password ? 1 : 2);
-  writer.bulk("on");
-  if (!has_password) writer.bulk("nopass");
-  writer.bulk("passwords");
-  writer.array(0);
-  writer.bulk("commands");
-  writer.bulk("+@all");
-  writer.bulk("keys");
-  writer.bulk("~*");
-  writer.bulk("channels");
-  writer.bulk("&*");
-  writer.bulk("selectors");
-  writer.array(0);
-  session.reply(out);
-}
-
 }  // namespace
 
 void command_command(ClientSession& session, const Request& request) {
@@ -192,35 +159,6 @@ void command_time(ClientSession& session, const Request&) {
   writer.bulk(std::to_string(now.tv_sec));
   writer.bulk(std::to_string(now.tv_usec));
   session.reply(out);
-}
-
-void command_acl(ClientSession& session, const Request& request) {
-  std::string out;
-  ReplyWriter writer(out, session.resp3());
-  switch (request.spec->id) {
-    case CommandId::AclWhoami:
-      writer.bulk("default");
-      return session.reply(out);
-    case CommandId::AclUsers:
-      writer.array(1);
-      writer.bulk("default");
-      return session.reply(out);
-    case CommandId::AclList:
-      writer.array(1);
-      writer.bulk(session.table().client_password.empty() ? "user default on nopass ~* &* +@all"
-                                                          : "user default on ~* &* +@all");
-      return session.reply(out);
-    case CommandId::AclGetuser:
-      return acl_getuser(session, request);
-    case CommandId::AclCat:
-    case CommandId::AclGenpass:
-    case CommandId::AclHelp:
-      return command_command(session, request);  // The same at any node, and changes nothing.
-    case CommandId::AclLog:
-      return acl_log(session, request);
-    default:
-      return refuse(session, request, "clients log in as the YAML's listen.password says");
-  }
 }
 
 }  // namespace proxy::session

@@ -82,6 +82,11 @@ void Sessions::follow_map() {
   blocked_calls_.follow_map();
 }
 
+void Sessions::follow_users(const RoutingTable& before) {
+  if (before.users == core_.table->users) return;
+  for_each([](ClientSession& session) { session.follow_users(); });
+}
+
 void Sessions::end_fence(const std::shared_ptr<const Fence>& fence) {
   for (ClientSession* session : std::exchange(fenced_, {})) {
     if (session == nullptr) continue;
@@ -89,6 +94,21 @@ void Sessions::end_fence(const std::shared_ptr<const Fence>& fence) {
     session->on_fence_ended(fence);
   }
   blocked_calls_.end_fence();
+}
+
+WorkerTotals Sessions::totals() const {
+  WorkerTotals totals = others_.totals();
+  totals.requests -= counts_.requests_before;
+  totals.clients -= counts_.clients_before;
+  totals.errors -= counts_.errors_before;
+  return totals;
+}
+
+void Sessions::reset_totals() {
+  const WorkerTotals totals = others_.totals();
+  counts_.requests_before = totals.requests;
+  counts_.clients_before = totals.clients;
+  counts_.errors_before = totals.errors;
 }
 
 void Sessions::drain() {
@@ -101,6 +121,7 @@ void Sessions::close_all() {
 
 void Sessions::tick() {
   paused_.tick();
+  delayed_logins_.tick(*this, core_.now_ms());
   std::uint64_t limit = static_cast<std::uint64_t>(core_.table->timeouts.stalled_client.count());
   std::uint64_t now = core_.now_ms();
   // Those that owe us bytes are looked for once a second only: that is a walk over all.

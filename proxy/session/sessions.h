@@ -15,8 +15,11 @@
 #include <unordered_set>
 #include <vector>
 
+#include "proxy/acl/denial_log.h"
+#include "proxy/acl/login_guard.h"
 #include "proxy/session/blocked_call.h"
 #include "proxy/session/client_session.h"
+#include "proxy/session/delayed_logins.h"
 #include "proxy/session/paused_clients.h"
 #include "proxy/session/subscribers.h"
 
@@ -51,6 +54,12 @@ struct SessionCounts {
   std::atomic<std::uint64_t> unread_bytes{
       0};  // Of clients that do not take all of their replies at once.
   ClientPause pause;
+  acl::DenialLog denials;
+  acl::LoginGuard logins;
+  // What had been counted at the last CONFIG RESETSTAT.
+  std::atomic<std::uint64_t> requests_before{0};
+  std::atomic<std::uint64_t> clients_before{0};
+  std::atomic<std::uint64_t> errors_before{0};
 };
 
 class Sessions {
@@ -72,8 +81,13 @@ class Sessions {
   [[nodiscard]] OtherWorkers& others() { return others_; }
   [[nodiscard]] PausedClients& paused() { return paused_; }
   [[nodiscard]] Subscribers& subscribers() { return subscribers_; }
-  [[nodiscard]] WorkerTotals totals() const { return others_.totals(); }
+  // Since the start, or the last CONFIG RESETSTAT.
+  [[nodiscard]] WorkerTotals totals() const;
+  void reset_totals();
   [[nodiscard]] unsigned workers() const { return workers_; }
+  [[nodiscard]] acl::DenialLog& denials() { return counts_.denials; }
+  [[nodiscard]] acl::LoginGuard& login_guard() { return counts_.logins; }
+  [[nodiscard]] DelayedLogins& delayed_logins() { return delayed_logins_; }
   [[nodiscard]] BlockedCalls& blocked_calls() { return blocked_calls_; }
   [[nodiscard]] std::size_t size() const { return sessions_.size(); }
   [[nodiscard]] std::uint64_t clients_of_all_workers() const {
@@ -88,6 +102,8 @@ class Sessions {
   // The snapshot has changed: sessions that watch keys of slots with another owner now lose them,
   // those that are blocked for such keys go on there.
   void follow_map();
+  // So have the users, if they are others than those of `before`.
+  void follow_users(const RoutingTable& before);
   // Those that are blocked for keys of the fence's slots are taken back.
   void begin_fence(const Fence& fence) { blocked_calls_.begin_fence(fence.slots); }
   // Sessions that were held for the fence go on, in the order in which they came upon it. A client
@@ -124,6 +140,7 @@ class Sessions {
   BlockedCalls blocked_calls_;
   PausedClients paused_;
   Subscribers subscribers_;
+  DelayedLogins delayed_logins_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ClientSession>> sessions_;
   std::unordered_set<ClientSession*> watching_;
   std::vector<ClientSession*> resumables_;

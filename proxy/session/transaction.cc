@@ -30,7 +30,7 @@ void Transaction::add_for_node(std::string_view bytes) {
 
 void Transaction::add_for_proxy(std::string_view bytes) {
   if (!is_spoiled_) {
-    own_.push_back({count_, std::string(bytes)});
+    own_.push_back({count_, std::string(bytes), false});
     bytes_of_own_ += bytes.size();
   }
   ++count_;
@@ -49,6 +49,30 @@ void Transaction::spoil() {
   scripts_ = {};
   calls_ = {};
   bytes_of_own_ = 0;
+}
+
+void Transaction::withdraw(const std::function<std::string(resp::Args)>& judge) {
+  const resp::RequestLimits limits;
+  const std::string before = std::exchange(bytes_, std::string(kMulti));
+  const std::vector<Own> own_before = std::exchange(own_, {});
+  std::size_t at = kMulti.size();
+  auto next_own = own_before.begin();
+  for (std::size_t place = 0; place < count_; ++place) {
+    const bool is_own = next_own != own_before.end() && next_own->place == place;
+    const std::string_view rest =
+        is_own ? std::string_view(next_own++->text) : std::string_view(before).substr(at);
+    resp::FrameState frame;
+    resp::parse_request(frame, rest.data(), rest.size(), limits);
+    const std::string_view request = rest.substr(0, frame.position);
+    if (!is_own) at += request.size();
+    if (std::string reply = judge(frame.args); !reply.empty()) {
+      own_.push_back({place, std::move(reply), /*is_answered=*/true});
+    } else if (is_own) {
+      own_.push_back({place, std::string(request), false});
+    } else {
+      bytes_.append(request);
+    }
+  }
 }
 
 std::string Transaction::take_bytes() {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,6 +44,15 @@ class Transaction {
   void writes_any_key() { writes_any_key_ = true; }
   // What it says of writing; `name`: of the script or function that it calls.
   void note_writing(MayWrite may, std::string_view name);
+  // Looks at all requests again, in their order: those that `judge` has a whole reply for are not
+  // executed, and get it.
+  void withdraw(const std::function<std::string(resp::Args)>& judge);
+  // Its requests behind are executed as somebody else, maybe.
+  void note_login() { logs_in_ = true; }
+  [[nodiscard]] bool logs_in() const { return logs_in_; }
+  // Whose rights its requests were judged by.
+  void set_users(std::shared_ptr<const acl::Users> users) { users_ = std::move(users); }
+  [[nodiscard]] const std::shared_ptr<const acl::Users>& users() const { return users_; }
   // A request could not be queued: EXEC will refuse the others too, which are forgotten.
   void spoil();
 
@@ -71,6 +81,7 @@ class Transaction {
   struct Own {
     std::size_t place;  // Among all that was queued.
     std::string text;   // The request, and once it is answered, the reply.
+    bool is_answered = false;
   };
   [[nodiscard]] std::vector<Own>& own() { return own_; }
   // MULTI, the requests for the node, EXEC.
@@ -82,12 +93,14 @@ class Transaction {
   std::vector<ScriptId> scripts_;
   std::vector<Call> calls_;
   std::vector<std::shared_ptr<void>> kept_;
+  std::shared_ptr<const acl::Users> users_;
   std::optional<slots::SlotId> slot_;
   std::size_t bytes_of_own_ = 0;
   std::size_t count_ = 0;
   bool writes_any_key_ = false;
   bool may_write_ = false;
   bool is_spoiled_ = false;
+  bool logs_in_ = false;
 };
 
 // EXEC's reply with the proxy's own answers put into their places; a reply that is no array of the

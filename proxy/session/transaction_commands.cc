@@ -11,6 +11,7 @@
 #include "proxy/resp/reserved_key.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/fence_rules.h"
+#include "proxy/session/rights.h"
 #include "proxy/session/script_cache.h"
 #include "proxy/session/transaction.h"
 #include "proxy/session/transaction_rules.h"
@@ -118,6 +119,7 @@ void answer_own(ClientSession& session, Transaction& transaction) {
   const resp::CommandTable& commands = *session.table().commands;
   const resp::RequestLimits limits{static_cast<std::int64_t>(session.table().limits.bulk), true};
   for (Transaction::Own& own : transaction.own()) {
+    if (own.is_answered) continue;
     resp::FrameState frame;
     resp::parse_request(frame, own.text.data(), own.text.size(), limits);
     const resp::CommandSpec* spec = commands.find(frame.args[0]);
@@ -221,6 +223,7 @@ bool queue(ClientSession& session, const Request& request, Handler handler) {
     session.reject("ERR the transaction is larger than limits.buffered_request");
   } else if (as == QueuedAs::OwnAnswer) {
     transaction.add_for_proxy(request.bytes);
+    if (request.spec->id == CommandId::Auth) transaction.note_login();
     if (!queue_subscription(session, request, kQueued)) session.reply(kQueued);
   } else {
     queue_for_node(session, transaction, request);
@@ -244,6 +247,7 @@ void command_multi(ClientSession& session, const Request&) {
   if (session.transaction() != nullptr)
     return session.reply_error("ERR MULTI calls can not be nested");
   auto transaction = std::make_unique<Transaction>();
+  transaction->set_users(session.table().users);
   if (const Watch* watch = session.watch_if_any()) transaction->set_slot(watch->slot());
   session.set_transaction(std::move(transaction));
   session.reply(kOk);
@@ -256,17 +260,22 @@ void command_discard(ClientSession& session, const Request&) {
   session.reply(kOk);
 }
 
-void command_exec(ClientSession& session, const Request&) {
+void command_exec(ClientSession& session, const Request& request) {
+  const Transaction* queued = session.transaction();
+  if (queued != nullptr && queued->logs_in() && has_to_wait_for_login(session))
+    return session.put_off();
   std::unique_ptr<Transaction> transaction = session.take_transaction();
   if (transaction == nullptr) return session.reply_error("ERR EXEC without MULTI");
   std::unique_ptr<Watch> watch = session.take_watch();
   if (transaction->is_spoiled()) return session.reply_error(kAborted);
   if (watch != nullptr) {
     if (watch->connection() == nullptr) return session.reply(resp::null_array(session.resp3()));
+    judge_again(session, request, *transaction);
     send(session, *transaction, session.table().map->owner(watch->slot()), *watch->connection());
     session.hold(Hold::Stream);  // What follows may go over another connection.
     return watch->end();
   }
+  judge_again(session, request, *transaction);
   if (transaction->size_at_node() == 0) return reply_own(session, *transaction);
   slots::NodeIndex node = slots::kNoNode;
   if (auto slot = transaction->slot()) {

@@ -16,9 +16,6 @@ QueuedAs queued_as(const resp::CommandSpec& spec, resp::Args args) {
     case CommandId::Watch:
       return QueuedAs::AtOnce;
 
-    case CommandId::AclCat:
-    case CommandId::AclGenpass:
-    case CommandId::AclHelp:
     case CommandId::Blmove:  // Nothing blocks in a transaction: the node answers at once.
     case CommandId::Blmpop:
     case CommandId::Blpop:
@@ -72,7 +69,11 @@ QueuedAs queued_as(const resp::CommandSpec& spec, resp::Args args) {
     case CommandId::Copy:
       return resp::copies_to_other_database(args) ? QueuedAs::AsUsual : QueuedAs::NodeCommand;
 
+    case CommandId::AclCat:
+    case CommandId::AclDryrun:
+    case CommandId::AclGenpass:
     case CommandId::AclGetuser:
+    case CommandId::AclHelp:
     case CommandId::AclList:
     case CommandId::AclLog:
     case CommandId::AclUsers:

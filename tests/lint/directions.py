@@ -15,6 +15,8 @@ RULES = (
     ("proxy/control/", ("proxy/session/",), (), "data plane and control plane meet in proxy.h and worker.h alone"),
     ("proxy/resp/", ("proxy/net/", "proxy/route/", "proxy/backend/", "proxy/session/", "proxy/control/"), (),
      "proxy/resp/ is pure"),
+    ("proxy/acl/", ("proxy/net/", "proxy/route/", "proxy/backend/", "proxy/pubsub/", "proxy/session/", "proxy/control/"),
+     ("proxy/pubsub/glob.h",), "proxy/acl/ is pure"),
     ("proxy/route/", ("proxy/net/", "proxy/backend/", "proxy/session/", "proxy/control/"), (), "proxy/route/ is pure"),
     ("proxy/net/", ("proxy/resp/", "proxy/route/", "proxy/pubsub/", "proxy/backend/", "proxy/session/", "proxy/control/"), (),
      "proxy/net/ knows bytes, not commands"),

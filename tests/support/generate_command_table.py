@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Makes proxy/resp/command_table.inc and tests/unit/data/getkeys.txt from a stock redis-server.
+"""Makes proxy/resp/command_table.inc and tests/unit/data/{getkeys,keyaccess,acl}.txt from a stock redis-server.
 
     tests/support/generate_command_table.py table   > proxy/resp/command_table.inc
     tests/support/generate_command_table.py getkeys > tests/unit/data/getkeys.txt
+    tests/support/generate_command_table.py keyaccess > tests/unit/data/keyaccess.txt
+    tests/support/generate_command_table.py acl > tests/unit/data/acl.txt
 
 A server of its own is started on a free port of 127.0.0.1 in a temporary folder, and ended. Run it with the version
 that the table is to describe (7.0.15 so far); the output depends on that version and on nothing else.
@@ -39,17 +41,42 @@ FLAGS = {
     "no_mandatory_keys": "NoMandatoryKeys",
 }
 
+CATEGORIES = {
+    "keyspace": "Keyspace",
+    "read": "Read",
+    "write": "Write",
+    "set": "Set",
+    "sortedset": "SortedSet",
+    "list": "List",
+    "hash": "Hash",
+    "string": "String",
+    "bitmap": "Bitmap",
+    "hyperloglog": "HyperLogLog",
+    "geo": "Geo",
+    "stream": "Stream",
+    "pubsub": "PubSub",
+    "admin": "Admin",
+    "fast": "Fast",
+    "slow": "Slow",
+    "blocking": "Blocking",
+    "dangerous": "Dangerous",
+    "connection": "Connection",
+    "transaction": "Transaction",
+    "scripting": "Scripting",
+}
+
 # Subcommands of Redis 7.2 that today's clients send to any server at connect and that the proxy answers by itself.
-# Rows as COMMAND of 7.2 gives them: name, arity, flags, tips.
+# Rows as COMMAND of 7.2 gives them: name, arity, flags, tips, categories.
 NEWER_SUBCOMMANDS = [
-    ("client|no-touch", 3, ["noscript", "loading", "stale"], []),
+    ("client|no-touch", 3, ["noscript", "loading", "stale"], [], ["@slow", "@connection"]),
     (
         "client|setinfo",
         4,
         ["noscript", "loading", "stale"],
         ["request_policy:all_nodes", "response_policy:all_succeeded"],
+        ["@slow", "@connection"],
     ),
-    ("cluster|myshardid", 2, ["stale"], ["nondeterministic_output"]),
+    ("cluster|myshardid", 2, ["stale"], ["nondeterministic_output"], ["@slow"]),
 ]
 
 
@@ -157,8 +184,26 @@ def row(name, entry):
     request, reply = policies(entry[7])
     return (
         f'SP_COMMAND({id_of(name)}, "{name}", {entry[1]}, flags({{{flags}}}), '
-        f"{rule}, {first}, {last}, {step}, {extra}, {request}, {reply})"
+        f"{rule}, {first}, {last}, {step}, {extra}, {request}, {reply}, "
+        f"({{{categories(name, entry[6])}}}), {access_of(entry[8][:1])}, {access_of(entry[8][1:] or entry[8][:1])})"
     )
+
+
+def categories(name, listed):
+    unknown = {category.lstrip("@") for category in listed} - set(CATEGORIES)
+    if unknown:
+        raise SystemExit(f"{name}: unknown categories {unknown}")
+    return ", ".join(CATEGORIES[category] for category in CATEGORIES if "@" + category in listed)
+
+
+def access_of(specs):
+    """What the keys of these specs are used for. SORT and GEORADIUS say it of what they store into last."""
+    return access_by(set(pairs(specs[-1])["flags"]) if specs else set())
+
+
+def access_by(flags):
+    reads, writes = "access" in flags, bool(flags & {"insert", "delete", "update"})
+    return {(False, False): "Neither", (True, False): "Read", (False, True): "Write", (True, True): "Both"}[reads, writes]
 
 
 def all_entries(server):
@@ -168,15 +213,16 @@ def all_entries(server):
         entries[entry[0]] = entry
         for subcommand in entry[9]:
             entries[subcommand[0]] = subcommand
-    for name, arity, flags, tips in NEWER_SUBCOMMANDS:
-        entries.setdefault(name, [name, arity, flags, 0, 0, 0, [], tips, [], []])
+    for name, arity, flags, tips, categories in NEWER_SUBCOMMANDS:
+        entries.setdefault(name, [name, arity, flags, 0, 0, 0, categories, tips, [], []])
     return sorted(entries.items())
 
 
 def print_table(server):
     version = pairs(sum((line.split(":", 1) for line in server.call("INFO", "server").split("\r\n") if ":" in line), []))
     print(f"// Made by tests/support/generate_command_table.py from COMMAND of Redis {version['redis_version']}; don't edit.")
-    print("// SP_COMMAND(id, name, arity, flags, rule, first key, last key, step, extra key, request policy, reply policy)")
+    print("// SP_COMMAND(id, name, arity, flags, rule, first key, last key, step, extra key, request policy, reply policy,")
+    print("//            (categories), access to the first key, to the others)")
     for name, entry in all_entries(server):
         print(row(name, entry))
 
@@ -312,8 +358,66 @@ def print_getkeys(server):
             print(line)
 
 
+def access_calls(name):
+    """Calls whose access depends on their words."""
+    if name == "set":
+        return [["set", "k1", "v"], ["set", "k1", "v", "get"], ["set", "k1", "v", "ex", "5", "GET"], ["set", "k1", "get"]]
+    if name == "bitfield":
+        parts = (["get", "u8", "1"], ["set", "u8", "1", "2"], ["overflow", "sat"], ["incrby", "u8", "1", "1"], ["get"])
+        return [["bitfield", "k1"] + one + two for one in parts for two in ([], *parts)]
+    return []
+
+
+def print_key_access(server):
+    print("# Made by tests/support/generate_command_table.py; don't edit.")
+    print("# CALL -> what COMMAND GETKEYSANDFLAGS of the server says that each key is used for")
+    newer = {name for name, *_ in NEWER_SUBCOMMANDS}
+    for name, entry in all_entries(server):
+        if name in newer or entry[9]:
+            continue
+        lines = set()
+        for call in [*Calls(name, entry[1], key_rule(name, entry)).valid()][:6] + access_calls(name):
+            keys = server.call("COMMAND", "GETKEYSANDFLAGS", *call)
+            if isinstance(keys, list):
+                lines.add(f"{written(call)} -> {' '.join(access_by(set(flags)) for _, flags in keys)}")
+        for line in sorted(lines):
+            print(line)
+
+
+ACL_RULES = (
+    "~k1 &k1 +@all",
+    "%R~* %W~k2 &k* +@all",
+    "~* &* +@read -@dangerous +config|get +select|0",
+    "~* &* +@all -@admin -@write +set -@fast +acl|whoami",
+    "%R~k1 %W~k[23] +@all (+@write ~k4) (%RW~k1 +set +mset)",
+    "~* &* +client +config -config|set +@pubsub -publish +get|k1",
+    "~* &* +@slow -@connection -eval (+eval ~k2)",
+)
+
+
+def print_acl(server):
+    print("# Made by tests/support/generate_command_table.py; don't edit.")
+    print("# rules RULES of a user;  CALL -> what ACL DRYRUN of the server says of it: ok, command, or the key or channel")
+    newer = {name for name, *_ in NEWER_SUBCOMMANDS}
+    calls = []
+    for name, entry in all_entries(server):
+        if name not in newer and not entry[9]:
+            made = Calls(name, entry[1], key_rule(name, entry))
+            calls += [call for call in [*made.valid()][:2] + access_calls(name) if "" not in call]
+    # Without a source the server overlooks the target; the proxy does not.
+    calls = [call for call in calls if call[0].lower() != "pfmerge" or len(call) > 2]
+    for rules in ACL_RULES:
+        print("rules", rules)
+        server.call("ACL", "SETUSER", "u", "reset", "on", *rules.split())
+        for call in calls:
+            said = server.call("ACL", "DRYRUN", "u", *call)
+            if said == "OK" or not isinstance(said, RuntimeError):
+                verdict = "ok" if said == "OK" else "command" if "to run the" in said else said.split("'")[1]
+                print(f"{written(call)} -> {verdict}")
+
+
 def main():
-    outputs = {"table": print_table, "getkeys": print_getkeys}
+    outputs = {"keyaccess": print_key_access, "acl": print_acl, "table": print_table, "getkeys": print_getkeys}
     if len(sys.argv) != 2 or sys.argv[1] not in outputs:
         raise SystemExit(__doc__)
     with Server() as server:

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "proxy/acl/users.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/reply_parser.h"
 #include "proxy/resp/reply_writer.h"
@@ -138,6 +139,7 @@ class WorkerRig {
   conf::Limits limits;
   conf::Timeouts timeouts;
   std::shared_ptr<const proxy::Fence> fence;
+  std::shared_ptr<const proxy::acl::Users> users = proxy::acl::anybody();
   std::map<std::string, std::string> only_run_ids;  // Node -> NodeRoute::only_run_id.
 
   // The server behind the name, which is started when it is first spoken of.
@@ -221,6 +223,7 @@ class WorkerRig {
     table->limits = limits;
     table->timeouts = timeouts;
     table->fence = fence;
+    table->users = users;
     proxy::make_cluster_replies(*table, nullptr);
     return table;
   }

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -58,6 +59,13 @@ TEST_CASE("the sample shows every option") {
   for (const auto& option : conf::node_options()) {
     CAPTURE(option.path);
     CHECK(keys.contains("nodes." + std::string(option.path)));
+  }
+  // All commented out: their group is whatever stands above.
+  for (const auto& option : conf::user_options()) {
+    CAPTURE(option.path);
+    CHECK(std::ranges::any_of(keys, [&](const std::string& key) {
+      return key.ends_with("." + std::string(option.path));
+    }));
   }
 }
 

@@ -52,7 +52,7 @@ struct Entry {
     std::vector<std::string> tip_items;
     for (const std::string& tip : tips) tip_items.push_back(bulk(tip));
     return list({bulk(name), number(arity), list(flag_items), number(first), number(last),
-                 number(step), list({"+@slow\r\n"}), list(tip_items), list(key_specs),
+                 number(step), list({"+@slow\r\n", "+@json\r\n"}), list(tip_items), list(key_specs),
                  list(subcommands)});
   }
 };
@@ -364,4 +364,38 @@ TEST_CASE("bytes that are no reply to COMMAND are refused") {
     REQUIRE_FALSE(table);
     CHECK(table.error().code == slots::Errc::LimitExceeded);
   }
+}
+
+TEST_CASE("refused commands name no keys, and all others stay as they are") {
+  const auto base = CommandTable::built_in();
+  const std::vector<std::string> names = {"append", "config", "acl|list", "nosuch"};
+  const auto table = CommandTable::refusing(base, names);
+  CHECK(table->find("APPEND")->is_refused);
+  CHECK(table->find("append")->rule == KeyRule::None);
+  CHECK(table->find("config")->rule == KeyRule::Container);
+  CHECK(table->find_sub(*table->find("config"), "get")->is_refused);
+  CHECK(table->find_sub(*table->find("acl"), "list")->is_refused);
+  CHECK_FALSE(table->find_sub(*table->find("acl"), "cat")->is_refused);
+  CHECK_FALSE(table->find("acl")->is_refused);
+  CHECK_FALSE(table->find("get")->is_refused);
+  CHECK(table->find("get")->rule == KeyRule::Range);
+  CHECK_FALSE(base->find("append")->is_refused);
+  CHECK(CommandTable::refusing(base, {}) == base);
+}
+
+TEST_CASE("categories and accesses to keys are learned as a node says them") {
+  using proxy::resp::CommandCategory;
+  using proxy::resp::KeyAccess;
+  const CommandTable& base = *CommandTable::built_in();
+  const auto table = CommandTable::with_learned(
+      base,
+      list({Entry{.name = "x.get", .flags = {"readonly"}, .first = 1, .last = 1, .step = 1}.resp(),
+            Entry{.name = "x.set", .flags = {"write"}, .first = 1, .last = 1, .step = 1}.resp()}));
+  REQUIRE(table.has_value());
+  CHECK((*table)->find("x.get")->is_in(CommandCategory::Slow));
+  CHECK_FALSE((*table)->find("x.get")->is_in(CommandCategory::Fast));
+  CHECK((*table)->find("x.get")->first_access == KeyAccess::Read);
+  CHECK((*table)->find("x.set")->first_access == KeyAccess::Both);
+  CHECK(base.find("get")->is_in(CommandCategory::Fast));
+  CHECK(base.find("get")->is_in(CommandCategory::String));
 }

@@ -136,3 +136,29 @@ TEST_CASE("a learned command whose keys nobody can tell is refused") {
   CHECK(found.error().message ==
         "ERR the keys of 'mystery' can't be told from what the nodes say of it");
 }
+
+TEST_CASE("What a command does with each key is what the server says") {
+  std::ifstream file(SLOTPROXY_SOURCE_DIR "/tests/unit/data/keyaccess.txt");
+  constexpr const char* kNames[] = {"Neither", "Read", "Write", "Both"};
+  std::size_t calls = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#')) continue;
+    const std::size_t arrow = line.find(" -> ");
+    REQUIRE(arrow != std::string::npos);
+    const std::vector<std::string> call = words_of(line.substr(0, arrow));
+    const std::vector<std::string_view> args(call.begin(), call.end());
+    const CommandSpec* spec = spec_of(args);
+    REQUIRE(spec != nullptr);
+    std::vector<std::uint32_t> positions;
+    REQUIRE(proxy::resp::find_keys(*spec, args, positions));
+    std::string said;
+    for (std::size_t place = 0; place < positions.size(); ++place) {
+      const auto access = proxy::resp::key_access(*spec, args, place);
+      said.append(said.empty() ? "" : " ").append(kNames[static_cast<std::size_t>(access)]);
+    }
+    INFO(line);
+    CHECK(said == line.substr(arrow + 4));
+    ++calls;
+  }
+  CHECK(calls > 400);
+}

@@ -35,8 +35,10 @@ Words with(std::string_view subcommand, const Words& options) {
   return args;
 }
 
+bool is_user(std::string_view name) { return name == "default" || name == "app"; }
+
 ClientFilter kill(const Words& options) {
-  auto filter = parse_kill_filter(with("KILL", options));
+  auto filter = parse_kill_filter(with("KILL", options), is_user);
   REQUIRE(filter);
   return *filter;
 }
@@ -49,7 +51,7 @@ ClientFilter list(const Words& options) {
 
 // Empty: none.
 std::string kill_error(const Words& options) {
-  auto filter = parse_kill_filter(with("KILL", options));
+  auto filter = parse_kill_filter(with("KILL", options), is_user);
   return filter ? "" : filter.error().message;
 }
 
@@ -138,6 +140,7 @@ TEST_CASE("CLIENT KILL means clients for which all conditions hold") {
            {{"LADDR", "127.0.0.1:6400"}, true},
            {{"laddr", "127.0.0.1:51324"}, false},
            {{"USER", "default"}, true},
+           {{"USER", "app"}, false},
            {{"TYPE", "normal"}, true},
            {{"TYPE", "master"}, false},
            {{"TYPE", "Replica"}, false},

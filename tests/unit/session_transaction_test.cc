@@ -108,3 +108,28 @@ TEST_CASE("what runs at once, what a node executes, what the proxy answers, what
   CHECK(rule_of({"copy", "a", "b"}) == QueuedAs::NodeCommand);
   CHECK(rule_of({"copy", "a", "b", "db", "1"}) == QueuedAs::AsUsual);
 }
+
+TEST_CASE("what is denied at EXEC is answered in its place, and the rest is sent") {
+  Transaction transaction;
+  const std::string get = "*2\r\n$3\r\nGET\r\n$1\r\nx\r\n";
+  transaction.add_for_node(kPing);
+  transaction.add_for_proxy(kId);
+  transaction.add_for_node(get);
+  transaction.add_for_proxy(kId);
+  std::vector<std::string> seen;
+  transaction.withdraw([&](proxy::resp::Args args) -> std::string {
+    seen.emplace_back(args[0]);
+    return args[0] == "GET" || seen.size() == 2 ? "-NOPERM\r\n" : "";
+  });
+  CHECK(seen == std::vector<std::string>{"PING", "CLIENT", "GET", "CLIENT"});
+  CHECK(transaction.size() == 4);
+  CHECK(transaction.size_at_node() == 1);
+  REQUIRE(transaction.own().size() == 3);
+  CHECK(transaction.own()[0].is_answered);
+  CHECK(transaction.own()[0].text == "-NOPERM\r\n");
+  CHECK(transaction.own()[1].place == 2);
+  CHECK(transaction.own()[1].is_answered);
+  CHECK_FALSE(transaction.own()[2].is_answered);
+  CHECK(transaction.own()[2].text == kId);
+  CHECK(transaction.take_bytes() == "*1\r\n$5\r\nMULTI\r\n" + kPing + "*1\r\n$4\r\nEXEC\r\n");
+}

@@ -179,7 +179,7 @@ TEST_CASE("at an endpoint whose node has left the map") {
           Words{"EVAL", "return 1", "0"}, Words{"EVALSHA", kSha, "0"},
           Words{"SCRIPT", "LOAD", "return 1"}, Words{"SCRIPT", "EXISTS", kSha},
           Words{"SCRIPT", "KILL"}, Words{"FUNCTION", "STATS"}, Words{"FUNCTION", "LIST"},
-          Words{"ACL", "CAT"}, Words{"CLUSTER", "MYID"}}) {
+          Words{"CLUSTER", "MYID"}}) {
       CAPTURE(std::string(*command.begin()));
       CHECK(client->ask(command) ==
             "-CLUSTERDOWN this endpoint's node is not in the map any more\r\n");
