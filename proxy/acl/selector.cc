@@ -288,6 +288,8 @@ std::string Selector::keys_text() const {
     out.append(out.empty() ? "" : " ");
     if (key.access == KeyAccess::Read) out += "%R";
     if (key.access == KeyAccess::Write) out += "%W";
+    // "~*" alone would read as allkeys, behind which no pattern may come.
+    if (key.access == KeyAccess::Both && key.pattern == "*") out += "%RW";
     out.append("~").append(key.pattern);
   }
   return out;

@@ -72,7 +72,7 @@ Status User::apply(std::string_view rule) {
   } else if (resp::is_word(rule, "reset")) {
     *this = User(name_, commands_);
   } else if (rule.starts_with('(')) {
-    if (!rule.ends_with(')')) return bad("Syntax error");
+    if (rule.find(')') != rule.size() - 1) return bad("Syntax error");
     return apply_selector(rule.substr(1, rule.size() - 2));
   } else {
     return selectors_.front().apply(rule, *commands_);

@@ -296,6 +296,9 @@ def a_reload_changes_users_and_drops_only_whose_login_is_void(fresh):
     got = shop.slotctl("reload")
     same(got.returncode, 0, "slotctl reload: " + got.stdout + got.stderr)
     has(got.stdout, "users changed")
+    export = shop.slotctl("config", "export").stdout
+    has(export, "users:", "name: app", "+@read +exec ~*")
+    lacks(export, hash_of("new"))
     error(clients["app"].raw("EXEC")[4:], "NOPERM ACLs rules changed")
     same(clients["app"].raw("GET", "x"), bulk("1"))
     error(clients["app"].raw("SET", "x", "3"), "NOPERM")

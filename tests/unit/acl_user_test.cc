@@ -117,6 +117,8 @@ TEST_CASE("what is wrong with a rule is said in Redis's words") {
   CHECK(mistake_of("(+get ~x").starts_with(kSyntax));
   CHECK(mistake_of("(+nosuch)") == kUnknown);
   CHECK(mistake_of("(on)") == kSyntax);
+  CHECK(mistake_of("(+get ~x))") == kSyntax);
+  CHECK(mistake_of("(+get)~x") == kSyntax);
   CHECK_FALSE(mistake_of(">secret").empty());
   CHECK_FALSE(proxy::acl::split_rules("on (+get ~x").has_value());
 }
@@ -148,6 +150,7 @@ TEST_CASE("the last rule about something counts, and is the one that is shown") 
   CHECK(shown("-config +config|get") == "resetchannels -@all -config +config|get");
   CHECK(shown("%R~a %W~a ~b %W~c &x &y") == "~a ~b %W~c resetchannels &x &y -@all");
   CHECK(shown("~a ~b resetkeys ~c") == "~c resetchannels -@all");
+  CHECK(shown("%R~* %W~* ~b") == "%RW~* ~b resetchannels -@all");
   CHECK(user_of("on nopass ~a +get (~b +set)").text() ==
         "user u on nopass ~a resetchannels -@all +get (~b resetchannels -@all +set)");
   CHECK(user_of("on (+get) clearselectors").selectors().size() == 1);
