@@ -203,7 +203,7 @@ def access_of(specs):
 
 def access_by(flags):
     reads, writes = "access" in flags, bool(flags & {"insert", "delete", "update"})
-    return {(False, False): "Neither", (True, False): "Read", (False, True): "Write", (True, True): "Both"}[reads, writes]
+    return ("Both" if reads else "Write") if writes else ("Read" if reads else "Neither")
 
 
 def all_entries(server):
@@ -361,7 +361,7 @@ def print_getkeys(server):
 def access_calls(name):
     """Calls whose access depends on their words."""
     if name == "set":
-        return [["set", "k1", "v"], ["set", "k1", "v", "get"], ["set", "k1", "v", "ex", "5", "GET"], ["set", "k1", "get"]]
+        return [["set", "k1", *rest] for rest in (["v"], ["v", "get"], ["v", "ex", "5", "GET"], ["get"])]
     if name == "bitfield":
         parts = (["get", "u8", "1"], ["set", "u8", "1", "2"], ["overflow", "sat"], ["incrby", "u8", "1", "1"], ["get"])
         return [["bitfield", "k1"] + one + two for one in parts for two in ([], *parts)]
@@ -397,7 +397,8 @@ ACL_RULES = (
 
 def print_acl(server):
     print("# Made by tests/support/generate_command_table.py; don't edit.")
-    print("# rules RULES of a user;  CALL -> what ACL DRYRUN of the server says of it: ok, command, or the key or channel")
+    print("# rules RULES of a user")
+    print("# CALL -> what ACL DRYRUN of the server says of it: ok, command, or the key or channel that is denied")
     newer = {name for name, *_ in NEWER_SUBCOMMANDS}
     calls = []
     for name, entry in all_entries(server):
