@@ -118,7 +118,8 @@ bool ClientSession::takes_messages_only() const {
 }
 
 void ClientSession::note_plainness() {
-  is_plain_ = authenticated_ && user_->is_unrestricted() && reply_mode_ == ReplyMode::On &&
+  may_do_everything_ = user_->is_unrestricted();
+  is_plain_ = authenticated_ && may_do_everything_ && reply_mode_ == ReplyMode::On &&
               transaction_ == nullptr && watch_ == nullptr && !takes_messages_only();
 }
 

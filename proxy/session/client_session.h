@@ -114,6 +114,7 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] bool is_authenticated() const { return authenticated_; }
   // Of the snapshot of now; "default" until it logs in.
   [[nodiscard]] const acl::User& user() const { return *user_; }
+  [[nodiscard]] bool may_do_everything() const { return may_do_everything_; }
   // Logs in; what the hash is of was checked. False: as many connections as the user may have are.
   [[nodiscard]] bool become(const acl::User& user, const conf::PasswordHash& password);
   [[nodiscard]] ReplyMode reply_mode() const { return reply_mode_; }
@@ -334,6 +335,7 @@ class ClientSession final : public net::Socket,
   backend::Protocol protocol_ = backend::Protocol::Resp2;
   ReplyMode reply_mode_ = ReplyMode::On;
   bool authenticated_ = false;
+  bool may_do_everything_ = false;  // Its user is unrestricted.
   bool is_plain_ = true;
   bool is_put_off_ = false;     // The request that was executed last.
   bool pushes_behind_ = false;  // Messages take tickets at the end, until none is left.

@@ -67,7 +67,7 @@ void ClientSession::follow_users() {
 }
 
 bool ClientSession::may_keep_subscriptions() {
-  if (user_->is_unrestricted()) return true;
+  if (may_do_everything_) return true;
   for (const pubsub::Kind kind :
        {pubsub::Kind::Channel, pubsub::Kind::Pattern, pubsub::Kind::Sharded}) {
     for (const std::string& name : subscriptions_->names(kind)) {

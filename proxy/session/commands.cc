@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "proxy/acl/user.h"
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/error_text.h"
@@ -205,7 +204,7 @@ void dispatch(ClientSession& session, Request& request) {
     return session.reject(resp::errors::kNoAuth);
   }
   request.spec = spec;
-  if (!session.user().is_unrestricted() && !check_rights(session, request)) return;
+  if (!session.may_do_everything() && !check_rights(session, request)) return;
   if (spec->is_refused) {
     return session.reject(
         resp::errors::not_supported(spec->name, "the operator's refused_commands names it"));
