@@ -72,6 +72,7 @@ Reload plan_reload(const conf::Config& now, const conf::Config& wanted, const sl
   applied(now.listen.forward_cluster != wanted.listen.forward_cluster, "listen.forward_cluster");
   applied(now.allow_config != wanted.allow_config, "allow_config");
   applied(now.ping_nodes != wanted.ping_nodes, "ping_nodes");
+  applied(now.databases != wanted.databases, "databases");
   compare_nodes(now, wanted, reload);
   needs_restart(now.cluster != wanted.cluster, "cluster");
   needs_restart(now.listen.forward != wanted.listen.forward, "listen.forward");

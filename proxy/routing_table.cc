@@ -56,6 +56,7 @@ std::shared_ptr<RoutingTable> make_routing_table(const conf::Config& config,
   table->forward_cluster = config.listen.forward_cluster;
   table->allow_config = config.allow_config;
   table->ping_nodes = config.ping_nodes;
+  table->databases = config.databases;
   for (const slots::Node& node : map->nodes()) {
     NodeRoute route;
     // A node that the file does not name any more serves on as it was, until a plan has drained it.

@@ -88,6 +88,7 @@ struct RoutingTable {
   bool forward_cluster = false;
   bool allow_config = false;
   bool ping_nodes = false;
+  unsigned databases = 16;    // That clients of the forward port may SELECT.
   std::string redis_version;  // Of the nodes; empty until one was verified.
 
   // Clients expect some version: until one is known, the one that the command table is made from.

@@ -106,5 +106,4 @@ TEST_CASE("what runs at once, what a node executes, what the proxy answers, what
   CHECK(rule_of({"sort", "k"}) == QueuedAs::NodeCommand);
   CHECK(rule_of({"sort", "k", "by", "w_*"}) == QueuedAs::AsUsual);
   CHECK(rule_of({"copy", "a", "b"}) == QueuedAs::NodeCommand);
-  CHECK(rule_of({"copy", "a", "b", "db", "1"}) == QueuedAs::AsUsual);
 }
