@@ -148,6 +148,7 @@ bool BackendConnection::take_greeting(std::string_view reply) {
     case GreetingStep::Select:
       if (is_error) {
         break_off();  // The other databases are served as before.
+        node_.note_lacks_database(channel_.database(), first_line(reply.substr(1)));
         return fail("does not serve database " + std::to_string(channel_.database()) + ": " +
                     first_line(reply.substr(1))),
                false;

@@ -1,7 +1,10 @@
 #include "proxy/backend/backends.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "proxy/resp/reply_writer.h"
 #include "slots/assert.h"
@@ -278,6 +281,15 @@ void NodeBackend::note_lost(const ServerSide& side) {
     if (handed_over_ > 0) --handed_over_;
   }
   lost_ids_.push_back(side.client_id);
+}
+
+void NodeBackend::note_lacks_database(unsigned database, const std::string& why) {
+  if (std::exchange(has_told_of_databases_, true)) return;
+  spdlog::warn(
+      "node {} does not serve database {} ({}): set `databases` in its redis.conf to the proxy's "
+      "{} "
+      "and restart it, or lower the proxy's",
+      route().name, database, why, table_->databases);
 }
 
 void NodeBackend::on_connection_ready(const BackendConnection& connection) {

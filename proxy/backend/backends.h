@@ -110,6 +110,7 @@ class NodeBackend {
 
   // From connections.
   void note_lost(const ServerSide& side);
+  void note_lacks_database(unsigned database, const std::string& why);
   void note_latency(std::uint64_t microseconds) {
     if (latency_ == nullptr) latency_ = std::make_unique<LatencyHistogram>();
     latency_->add(microseconds);
@@ -169,6 +170,7 @@ class NodeBackend {
     std::uint64_t since_ms = 0;
   };
   std::map<std::size_t, Use> last_uses_;  // Of shared connections of other databases, by channel.
+  bool has_told_of_databases_ = false;    // That it lacks some; once is enough.
   std::uint64_t connections_opened_ = 0;
   bool has_left_ = false;
   std::string run_id_;  // Of the server that the newest connection leads to; empty: not known.

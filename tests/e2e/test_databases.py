@@ -212,6 +212,7 @@ def a_node_without_the_database_says_so_and_serves_the_others(fresh):
     client.ask("SET", A, 3)
     same(client.raw("SELECT", 5), OK)
     error(client.raw("GET", A), "CLUSTERDOWN", "database 5")
+    shop.proxy.wait_log("does not serve database 5")
     same(client.pipeline(("SELECT", 3), ("GET", A), ("SELECT", 0), ("GET", A)), [OK, bulk(3), OK, NULL])
 
 
