@@ -228,19 +228,19 @@ void NodeBackend::tick() {
 }
 
 void NodeBackend::close_idle_databases() {
-  for (std::size_t index = 2; index < shared_.size(); ++index) {
-    BackendConnection* connection = shared_[index];
-    if (connection == nullptr) continue;
-    Use& use = last_uses_[index];
+  for (BackendConnection* connection : shared_) {
+    if (connection == nullptr || connection->channel().database() == 0) continue;
+    const Channel channel = connection->channel();
+    Use& use = last_uses_[channel.index()];
     // A request that waits over a connection of its own is taken back over this one (beside()).
     const bool is_needed =
         !connection->is_idle() || std::ranges::any_of(connections_, [&](const auto& other) {
-          return other->is_pinned() && other->channel().database() == index / 2;
+          return other->is_pinned() && other->channel().database() == channel.database();
         });
     if (is_needed || use.bytes_submitted != connection->bytes_submitted()) {
       use = {connection->bytes_submitted(), core_.now_ms()};
     } else if (core_.now_ms() - use.since_ms >= kIdleDatabaseMs) {
-      last_uses_.erase(index);
+      last_uses_.erase(channel.index());
       connection->destroy(remove(connection));
     }
   }

@@ -11,16 +11,20 @@
 namespace proxy::backend {
 
 enum class Protocol : std::uint8_t { Resp2, Resp3 };
+inline constexpr unsigned kProtocols = 2;
 
 class Channel {
  public:
-  static constexpr std::size_t kCount = 2 * conf::kDatabasesMax;
+  static constexpr std::size_t kCount = kProtocols * conf::kDatabasesMax;
 
   constexpr explicit Channel(Protocol protocol, unsigned database = 0)
-      : index_(static_cast<std::uint8_t>(2 * database + static_cast<unsigned>(protocol))) {}
+      : index_(static_cast<std::uint8_t>(kProtocols * database + static_cast<unsigned>(protocol))) {
+  }
 
-  [[nodiscard]] constexpr Protocol protocol() const { return static_cast<Protocol>(index_ & 1); }
-  [[nodiscard]] constexpr unsigned database() const { return index_ >> 1; }
+  [[nodiscard]] constexpr Protocol protocol() const {
+    return static_cast<Protocol>(index_ % kProtocols);
+  }
+  [[nodiscard]] constexpr unsigned database() const { return index_ / kProtocols; }
   [[nodiscard]] constexpr std::size_t index() const { return index_; }
 
   friend constexpr bool operator==(Channel, Channel) = default;
