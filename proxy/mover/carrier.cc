@@ -111,8 +111,7 @@ Carrier::Answer Carrier::act(const Scan& scan) {
   const std::uint32_t count = is_gentle() ? std::min(scan.count, kGentleScanCount) : scan.count;
   if (auto asked = ask(scan.side, count * kNameBytes); !asked)
     return std::unexpected(asked.error());
-  if (auto selected = select(scan.side, scan.database); !selected)
-    return std::unexpected(selected.error());
+  link(scan.side).select(scan.database);
   link(scan.side).add({"SCAN", fmt::format("{}", scan.cursor), "COUNT", fmt::format("{}", count)});
   auto replies = exchange(scan.side);
   if (!replies) return std::unexpected(std::move(replies).error());
@@ -132,8 +131,7 @@ Carrier::Answer Carrier::act(const Scan& scan) {
 }
 
 Carrier::Answer Carrier::act(const Read& read) {
-  if (auto selected = select(Side::Source, read.database); !selected)
-    return std::unexpected(selected.error());
+  link(Side::Source).select(read.database);
   OrLost<Step> step = Step{.keys = read.keys.size()};
   if (!read.is_whole) {
     const std::size_t keys = read.keys.size();
@@ -220,8 +218,7 @@ Carrier::Answer Carrier::act(const Write& write) {
   for (const KeyValue& value : write.values)
     bytes += value.payload.size() + value.name.size() + kFrameBytes;
   if (auto asked = ask(Side::Target, bytes); !asked) return std::unexpected(asked.error());
-  if (auto selected = select(Side::Target, write.database); !selected)
-    return std::unexpected(selected.error());
+  link(Side::Target).select(write.database);
   std::vector<std::uint32_t> owners;  // Whose reply it is.
   for (std::uint32_t i = 0; i < write.values.size(); ++i) {
     const KeyValue& value = write.values[i];
@@ -247,8 +244,7 @@ Carrier::Answer Carrier::act(const Write& write) {
 }
 
 Carrier::Answer Carrier::act(const Remove& remove) {
-  if (auto selected = select(remove.side, remove.database); !selected)
-    return std::unexpected(selected.error());
+  link(remove.side).select(remove.database);
   const std::size_t most = is_gentle() ? kGentleKeys : remove.keys.size();
   for (std::span<const std::string> left = remove.keys; !left.empty();) {
     const auto keys = left.first(std::min(most, left.size()));
@@ -329,7 +325,7 @@ Carrier::Answer Carrier::act(const LiftFence&) {
 }
 
 Carrier::Answer Carrier::act(const PutMarker& marker) {
-  if (auto selected = select(Side::Target, 0); !selected) return std::unexpected(selected.error());
+  link(Side::Target).select(0);
   target_.link.add({"SET", marker_key_, fmt::format("{}", marker.number)});
   auto replies = exchange(Side::Target);
   if (!replies) return std::unexpected(std::move(replies).error());
@@ -438,13 +434,6 @@ Carrier::OrLost<NodeLink::Replies> Carrier::exchange(Side side) {
   if (!replies) return std::unexpected(NodeLost{side, std::move(replies).error().message});
   if (!is_fenced_) note_busy(end(side), now_us() - began_us);  // Else the whole pause counts.
   return *replies;
-}
-
-// Only a change of the database costs a round trip: work comes in one database after the other.
-Carrier::OrLost<void> Carrier::select(Side side, Database database) {
-  if (auto selected = link(side).select(database); !selected)
-    return std::unexpected(NodeLost{side, std::move(selected).error().message});
-  return {};
 }
 
 // What an exchange took beyond a mere round trip was the node's time, or the wait for others that

@@ -126,7 +126,6 @@ class Carrier {
   // becomes debt.
   [[nodiscard]] OrLost<void> ask(Side side, std::uint64_t bytes);
   [[nodiscard]] OrLost<NodeLink::Replies> exchange(Side side);
-  [[nodiscard]] OrLost<void> select(Side side, Database database);
   void note_busy(End& node, std::uint64_t took_us);
   void settle(Side side);
   // Reads the feeds until `until`, or until something is to be told.

@@ -40,7 +40,7 @@ Ask Carrier::asker(Side side, Database database) {
   return [this, side, database](const std::vector<Words>& commands,
                                 std::uint64_t bytes) -> OrLost<NodeLink::Replies> {
     if (auto asked = ask(side, bytes); !asked) return std::unexpected(asked.error());
-    if (auto selected = select(side, database); !selected) return std::unexpected(selected.error());
+    link(side).select(database);
     for (const Words& command : commands) {
       link(side).add(std::vector<std::string_view>(command.begin(), command.end()));
     }

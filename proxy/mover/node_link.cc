@@ -81,6 +81,7 @@ void NodeLink::close() {
   ::close(std::exchange(socket_, -1));
   client_id_ = 0;
   database_ = 0;
+  selects_.clear();
   traits_ = {};
   output_.clear();
   written_ = replies_wanted_ = 0;
@@ -195,18 +196,11 @@ Status NodeLink::start_feed() {
 
 // --- exchanging
 
-Status NodeLink::select(Database database) {
-  if (database == database_ && is_open()) return {};
-  SP_ASSERT(replies_wanted_ == 0);
-  add({"SELECT", fmt::format("{}", database)});
-  auto replies = exchange();
-  if (!replies) return std::unexpected(std::move(replies).error());
-  if (is_error(replies->front())) {
-    return fail(Errc::Unavailable, fmt::format("node {}: SELECT {} says: {}", node_, database,
-                                               error_text(replies->front())));
-  }
+void NodeLink::select(Database database) {
+  if (database == database_) return;
   database_ = database;
-  return {};
+  selects_.push_back(replies_wanted_);
+  add({"SELECT", fmt::format("{}", database)});
 }
 
 void NodeLink::add(std::initializer_list<std::string_view> command) {
@@ -245,6 +239,14 @@ slots::Result<NodeLink::Replies> NodeLink::exchange() {
     seen = std::max(seen, answered());
   }
   for (const auto& [begin, size] : places_) replies_.emplace_back(input_.get() + begin, size);
+  for (std::size_t done = 0; done < selects_.size(); ++done) {
+    const auto selected = replies_.begin() + static_cast<std::ptrdiff_t>(selects_[done] - done);
+    if (is_error(*selected)) {
+      return lose(Errc::Unavailable, fmt::format("SELECT says: {}", error_text(*selected)));
+    }
+    replies_.erase(selected);
+  }
+  selects_.clear();
   return Replies(replies_);
 }
 

@@ -70,9 +70,10 @@ class NodeLink {
   [[nodiscard]] int socket() const { return socket_; }
   [[nodiscard]] const NodeTraits& traits() const { return traits_; }
 
-  // What is added from now on means this database (0 at first). Nothing may be waiting for its
-  // exchange(): only once the node has said that it is there, commands for it are sent.
-  [[nodiscard]] slots::Status select(Database database);
+  // What is added from now on means this database (0 at first). Costs no round trip: the node is told
+  // with the next exchange(). When it refuses, what followed has run in another database, and the
+  // link ends: whoever copies has to begin anew.
+  void select(Database database);
   // Gathers a command for the next exchange().
   void add(std::initializer_list<std::string_view> command);
   void add(std::span<const std::string_view> command);
@@ -114,6 +115,7 @@ class NodeLink {
   NodeTraits traits_;
 
   Database database_ = 0;
+  std::vector<std::size_t> selects_;  // Their places among what was added.
 
   std::string output_;
   std::size_t written_ = 0;         // Of output_.

@@ -7,6 +7,7 @@ namespace {
 
 constexpr double kMsPerByte = 1e-5;
 constexpr double kMsPerStream = 0.05;
+constexpr double kMsPerDatabase = 0.3;  // A few round trips; the first one's count with its keys.
 
 constexpr std::uint64_t kRetryMs = 100;      // After the first failure; doubled each time,
 constexpr std::uint64_t kRetryMsMax = 5000;  // up to this.
@@ -95,8 +96,11 @@ std::size_t SlotGroups::size_after(unsigned failures) const {
 
 double SlotGroups::cost_ms(slots::SlotId slot, const DirtyKeys& dirty,
                            const LargeKeys& large) const {
-  return static_cast<double>(dirty.size_of(slot)) * databases_ *
-             (ms_per_key_ + payload_bytes_ * kMsPerByte) * scale_ +
+  const std::size_t names = dirty.size_of(slot);
+  const double round_trips = names == 0 ? 0 : (databases_ - 1) * kMsPerDatabase;
+  return (static_cast<double>(names) * databases_ * (ms_per_key_ + payload_bytes_ * kMsPerByte) +
+          round_trips) *
+             scale_ +
          steady_cost_ms(slot, large);
 }
 

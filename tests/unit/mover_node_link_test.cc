@@ -114,20 +114,28 @@ TEST_CASE("a change that was acknowledged has been reported once a PING is answe
 
 TEST_CASE("a link means the database that was selected last, and 0 when it is new") {
   Linked linked;
-  REQUIRE(linked.link.select(3).has_value());
+  linked.link.select(3);
   CHECK(linked.ask({"SET", "k", "of 3"}) == "+OK\r\n");
   CHECK(linked.other({"GET", "k"}).find("of 3") == std::string::npos);
-  REQUIRE(linked.link.select(0).has_value());
+  linked.link.select(0);
   CHECK(linked.ask({"GET", "k"}) == "_\r\n");
-  REQUIRE(linked.link.select(3).has_value());
+  linked.link.select(3);
   CHECK(linked.open().error_text.empty());
   CHECK(linked.link.traits().databases == Databases{0, 3});
   CHECK(linked.ask({"GET", "k"}) == "_\r\n");
-  REQUIRE(linked.link.select(3).has_value());
+  linked.link.select(3);
   CHECK(linked.ask({"GET", "k"}) == "$4\r\nof 3\r\n");
-  const auto none = linked.link.select(99);
-  REQUIRE_FALSE(none.has_value());
-  CHECK(none.error().message.find("SELECT 99 says: ERR DB index") != std::string::npos);
+  linked.link.select(2);
+  linked.link.add({"SET", "k", "of 2"});
+  linked.link.select(3);
+  linked.link.add({"GET", "k"});
+  const auto replies = linked.link.exchange();
+  REQUIRE(replies.has_value());
+  CHECK(std::vector(replies->begin(), replies->end()) ==
+        std::vector<std::string_view>{"+OK\r\n", "$4\r\nof 3\r\n"});
+  linked.link.select(99);
+  CHECK(linked.ask({"GET", "k"}).find("SELECT says: ERR DB index") != std::string::npos);
+  CHECK_FALSE(linked.link.is_open());
 }
 
 TEST_CASE("the feed names keys of all databases, without their number") {
