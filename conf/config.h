@@ -162,6 +162,8 @@ enum class Approval {
 
 enum class LogLevel { Debug, Info, Warn, Error };
 
+constexpr unsigned kDatabasesMax = 64;
+
 struct LogConfig {
   LogLevel level = LogLevel::Info;
   std::string file;  // Empty: stderr.
@@ -177,6 +179,7 @@ struct Config {
   slots::PlacementKind placement = slots::PlacementKind::Balanced;
   bool allow_config = false;                 // CONFIG SET and RESETSTAT of clients go to all nodes.
   bool ping_nodes = false;                   // A client's PING asks all nodes.
+  unsigned databases = 16;                   // That clients of the forward port may SELECT; 1 to kDatabasesMax.
   std::vector<PlacedText> refused_commands;  // "keys", "config|set": no client may.
   std::vector<PlacedText> allowed_commands;  // Of those that are refused otherwise.
   std::vector<UserConfig> users;

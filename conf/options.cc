@@ -207,6 +207,9 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
      .get = &get_commands<&C::allowed_commands>},
     option<C, value::Switch, &C::ping_nodes>(
         "ping_nodes", "Whether PING asks all nodes, and says what one of them can't serve for."),
+    option<C, value::DatabaseCount, &C::databases>(
+        "databases",
+        "Numbered databases that clients of the forward port may SELECT. Nodes need as many."),
     option<C, value::Count, &C::limits, &Limits::clients>("limits.clients",
                                                           "Client sessions of this proxy."),
     option<C, value::Size, &C::limits, &Limits::bulk>("limits.bulk", "One argument of a request."),

@@ -158,6 +158,17 @@ std::string Workers::print(const std::optional<unsigned>& workers) {
   return workers ? std::to_string(*workers) : "auto";
 }
 
+Result<unsigned> DatabaseCount::parse(std::string_view text) {
+  const auto count = parse_count(text, 1, kDatabasesMax);
+  if (!count) {
+    return fail(Errc::InvalidArgument,
+                fmt::format("{} is no number from 1 to {}", in_quotes(text), kDatabasesMax));
+  }
+  return static_cast<unsigned>(*count);
+}
+
+std::string DatabaseCount::print(unsigned databases) { return std::to_string(databases); }
+
 Result<double> Weight::parse(std::string_view text) { return parse_weight(text); }
 std::string Weight::print(double weight) { return print_weight(weight); }
 

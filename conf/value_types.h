@@ -89,6 +89,12 @@ struct Workers {
   static std::string print(const std::optional<unsigned>& workers);
 };
 
+struct DatabaseCount {
+  static constexpr std::string_view kForm = "a number, 1 to 64";
+  static slots::Result<unsigned> parse(std::string_view text);
+  static std::string print(unsigned databases);
+};
+
 struct Weight {
   static constexpr std::string_view kForm = "a number, 0 or more";
   static slots::Result<double> parse(std::string_view text);

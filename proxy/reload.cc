@@ -75,6 +75,7 @@ Reload plan_reload(const conf::Config& now, const conf::Config& wanted, const sl
   applied(now.refused_commands != wanted.refused_commands, "refused_commands");
   applied(now.allowed_commands != wanted.allowed_commands, "allowed_commands");
   applied(now.ping_nodes != wanted.ping_nodes, "ping_nodes");
+  applied(now.databases != wanted.databases, "databases");
   compare_nodes(now, wanted, reload);
   needs_restart(now.cluster != wanted.cluster, "cluster");
   needs_restart(now.listen.forward != wanted.listen.forward, "listen.forward");

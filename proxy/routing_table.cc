@@ -57,6 +57,7 @@ std::shared_ptr<RoutingTable> make_routing_table(const conf::Config& config,
   table->ping_nodes = config.ping_nodes;
   for (const conf::PlacedText& command : config.allowed_commands)
     table->allowed_commands.push_back(command.text);
+  table->databases = config.databases;
   for (const slots::Node& node : map->nodes()) {
     NodeRoute route;
     // A node that the file does not name any more serves on as it was, until a plan has drained it.

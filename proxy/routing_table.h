@@ -92,6 +92,7 @@ struct RoutingTable {
   bool forward_cluster = false;
   bool allow_config = false;
   bool ping_nodes = false;
+  unsigned databases = 16;                    // That clients of the forward port may SELECT.
   std::vector<std::string> allowed_commands;  // Of those that act on one server.
   std::string redis_version;                  // Of the nodes; empty until one was verified.
 

@@ -51,11 +51,11 @@ std::string first_line(std::string_view reply) {
 
 }  // namespace
 
-BackendConnection::BackendConnection(WorkerCore& core, NodeBackend& node, Protocol protocol,
+BackendConnection::BackendConnection(WorkerCore& core, NodeBackend& node, Channel channel,
                                      ConnectionUse use)
     : core_(core),
       node_(node),
-      protocol_(protocol),
+      channel_(channel),
       use_(use),
       connector_(core.loop),
       connect_timer_(core.loop) {}
@@ -88,7 +88,7 @@ void BackendConnection::greet() {
     }
     greeting_steps_.push_back(GreetingStep::Auth);
   }
-  resp::append_request(greeting_, {"HELLO", protocol_ == Protocol::Resp3 ? "3" : "2"});
+  resp::append_request(greeting_, {"HELLO", channel_.protocol() == Protocol::Resp3 ? "3" : "2"});
   resp::append_request(greeting_, {"CLIENT", "SETNAME", core_.connection_name});
   resp::append_request(greeting_, {"INFO", "server"});
   resp::append_request(greeting_, {"GET", resp::kIdentityKey});
@@ -96,6 +96,10 @@ void BackendConnection::greet() {
   greeting_steps_.insert(greeting_steps_.end(),
                          {GreetingStep::Hello, GreetingStep::SetName, GreetingStep::Server,
                           GreetingStep::Identity, GreetingStep::Role});
+  if (channel_.database() != 0) {
+    resp::append_request(greeting_, {"SELECT", std::to_string(channel_.database())});
+    greeting_steps_.push_back(GreetingStep::Select);
+  }
   // A few hundred bytes into the empty buffer of a new connection: they fit.
   net::IoResult result = write_some(greeting_.data(), greeting_.size());
   if (result.status != net::IoStatus::Ok) return fail("connection lost while greeting");
@@ -117,7 +121,7 @@ bool BackendConnection::take_greeting(std::string_view reply) {
         return fail("did not accept the proxy's password: " + first_line(reply.substr(1))), false;
       break;
     case GreetingStep::Hello:
-      if (is_error && protocol_ == Protocol::Resp3)
+      if (is_error && channel_.protocol() == Protocol::Resp3)
         return fail("does not speak RESP3: " + first_line(reply.substr(1))), false;
       server_side_.client_id = client_id_in(reply);
       break;
@@ -141,6 +145,15 @@ bool BackendConnection::take_greeting(std::string_view reply) {
     case GreetingStep::Role:
       if (!is_error && reply.find("master") == std::string_view::npos)
         return fail("is a replica"), false;
+      break;
+    case GreetingStep::Select:
+      if (is_error) {
+        break_off();  // The other databases are served as before.
+        node_.note_lacks_database(channel_.database(), first_line(reply.substr(1)));
+        return fail("does not serve database " + std::to_string(channel_.database()) + ": " +
+                    first_line(reply.substr(1))),
+               false;
+      }
       break;
     default:
       break;

@@ -2,8 +2,8 @@
 //
 // Requests leave in the order of submit(), replies come back in that order, each pops the oldest
 // ticket. A connection greets the node first (AUTH, HELLO, CLIENT SETNAME), asks which process it
-// leads to (INFO), and checks that it is the right server (identity key, ROLE); requests wait until
-// then, so a wrong server never gets one.
+// leads to (INFO), checks that it is the right server (identity key, ROLE), and selects its database;
+// requests wait until then, so a wrong server never gets one, nor a wrong database.
 //
 // Thread:  one worker's.
 // Owns:    its tickets (see ticket.h). NodeBackend owns the connection.
@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "proxy/backend/channel.h"
 #include "proxy/backend/ticket.h"
 #include "proxy/net/connector.h"
 #include "proxy/net/loop_timer.h"
@@ -29,7 +30,6 @@ namespace proxy::backend {
 
 class NodeBackend;
 
-enum class Protocol : std::uint8_t { Resp2, Resp3 };
 enum class ConnectionUse : std::uint8_t {
   Shared,    // Requests of all sessions.
   Large,     // One streamed request at a time.
@@ -38,7 +38,7 @@ enum class ConnectionUse : std::uint8_t {
 };
 
 // What each reply to a greeting answers.
-enum class GreetingStep : std::uint8_t { Auth, Hello, SetName, Server, Identity, Role };
+enum class GreetingStep : std::uint8_t { Auth, Hello, SetName, Server, Identity, Role, Select };
 
 // What the server at the other end calls itself and this connection.
 struct ServerSide {
@@ -73,7 +73,7 @@ class BackendConnection final : public net::Socket, public Flushable {
 
   enum class State : std::uint8_t { Connecting, Greeting, Ready, Closed };
 
-  BackendConnection(WorkerCore& core, NodeBackend& node, Protocol protocol, ConnectionUse use);
+  BackendConnection(WorkerCore& core, NodeBackend& node, Channel channel, ConnectionUse use);
   ~BackendConnection() override;
 
   void connect();
@@ -124,7 +124,9 @@ class BackendConnection final : public net::Socket, public Flushable {
   void destroy(std::unique_ptr<BackendConnection> self);
 
   [[nodiscard]] State state() const { return state_; }
-  [[nodiscard]] Protocol protocol() const { return protocol_; }
+  [[nodiscard]] Channel channel() const { return channel_; }
+  // Of requests, ever.
+  [[nodiscard]] std::uint64_t bytes_submitted() const { return appended_; }
   [[nodiscard]] ConnectionUse use() const { return use_; }
   [[nodiscard]] bool is_retiring() const { return retiring_; }
   [[nodiscard]] bool is_idle() const { return head_ == nullptr && out_.empty(); }
@@ -191,7 +193,7 @@ class BackendConnection final : public net::Socket, public Flushable {
   std::uint32_t measured_ms_ = 0;  // When it was last tried; low bits of the loop's time.
   resp::ReplyParser parser_;
   State state_ = State::Connecting;
-  Protocol protocol_;
+  Channel channel_;
   ConnectionUse use_;
   bool dirty_ = false;
   bool retiring_ = false;

@@ -1,7 +1,10 @@
 #include "proxy/backend/backends.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "proxy/resp/reply_writer.h"
 #include "slots/assert.h"
@@ -28,21 +31,21 @@ NodeBackend::~NodeBackend() {
   while (!connections_.empty()) connections_.back()->fail("the proxy let go");
 }
 
-BackendConnection* NodeBackend::add(Protocol protocol, ConnectionUse use) {
-  connections_.push_back(std::make_unique<BackendConnection>(core_, *this, protocol, use));
+BackendConnection* NodeBackend::add(Channel channel, ConnectionUse use) {
+  connections_.push_back(std::make_unique<BackendConnection>(core_, *this, channel, use));
   BackendConnection* connection = connections_.back().get();
   connection->connect();
   return connection;
 }
 
-BackendConnection* NodeBackend::open_shared(Protocol protocol) {
+BackendConnection* NodeBackend::open_shared(Channel channel) {
   ++connections_opened_;
-  return shared_[static_cast<int>(protocol)] = add(protocol, ConnectionUse::Shared);
+  return shared_[channel.index()] = add(channel, ConnectionUse::Shared);
 }
 
-BackendConnection* NodeBackend::take(Pool& pool, std::size_t limit, Protocol protocol,
+BackendConnection* NodeBackend::take(Pool& pool, std::size_t limit, Channel channel,
                                      ConnectionUse use) {
-  auto fits = [&](BackendConnection* connection) { return connection->protocol() == protocol; };
+  auto fits = [&](BackendConnection* connection) { return connection->channel() == channel; };
   auto found = std::find_if(pool.idle.begin(), pool.idle.end(), fits);
   if (found != pool.idle.end()) {
     BackendConnection* connection = *found;
@@ -51,38 +54,43 @@ BackendConnection* NodeBackend::take(Pool& pool, std::size_t limit, Protocol pro
   }
   if (pool.count >= limit) {
     if (pool.idle.empty()) return nullptr;
-    BackendConnection* other = pool.idle.front();  // Of the other protocol: make room.
+    BackendConnection* other = pool.idle.front();  // Of another channel: make room.
     std::unique_ptr<BackendConnection> self = remove(other);
     other->destroy(std::move(self));
   }
   ++pool.count;
-  return add(protocol, use);
+  return add(channel, use);
 }
 
-BackendConnection* NodeBackend::take_large(Protocol protocol, StreamSource* source) {
+BackendConnection* NodeBackend::take_large(Channel channel, StreamSource* source) {
   BackendConnection* connection =
-      take(large_, core_.table->limits.large_connections, protocol, ConnectionUse::Large);
+      take(large_, core_.table->limits.large_connections, channel, ConnectionUse::Large);
   if (connection != nullptr) connection->set_stream_source(source);
   return connection;
 }
 
-BackendConnection* NodeBackend::take_pinned(Protocol protocol, PinHolder* holder) {
+BackendConnection* NodeBackend::take_pinned(Channel channel, PinHolder* holder) {
   BackendConnection* connection =
-      take(pinned_, core_.table->limits.pinned_connections, protocol, ConnectionUse::Pinned);
+      take(pinned_, core_.table->limits.pinned_connections, channel, ConnectionUse::Pinned);
   if (connection != nullptr) connection->set_pin_holder(holder);
   return connection;
 }
 
-BackendConnection* NodeBackend::take_blocking(Protocol protocol, PinHolder* holder) {
+BackendConnection* NodeBackend::take_blocking(Channel channel, PinHolder* holder) {
   BackendConnection* connection =
-      take(blocking_, core_.table->limits.blocking_connections, protocol, ConnectionUse::Blocking);
+      take(blocking_, core_.table->limits.blocking_connections, channel, ConnectionUse::Blocking);
   if (connection != nullptr) connection->set_pin_holder(holder);
+  // By which it would be taken back; there is always one of database 0.
+  if (connection != nullptr && channel.database() != 0)
+    (void)shared(Channel(Protocol::Resp2, channel.database()));
   return connection;
 }
 
 BackendConnection* NodeBackend::beside(const BackendConnection& connection) {
   const std::string* why = nullptr;
-  BackendConnection* shared = has_left_ ? nullptr : accepting(Protocol::Resp2, why);
+  BackendConnection* shared =
+      has_left_ ? nullptr
+                : accepting(Channel(Protocol::Resp2, connection.channel().database()), why);
   if (shared == nullptr || shared->state() != BackendConnection::State::Ready) return nullptr;
   const std::string& here = shared->server_side().run_id;
   const std::string& there = connection.server_side().run_id;
@@ -156,7 +164,7 @@ void NodeBackend::install(slots::NodeIndex index, const NodeRoute& was) {
   // A restart alone closes nothing here: connections to the old process ended with it, and those
   // that are open lead to the new one.
   // The first request should not have to wait for a connection.
-  if (unavailable() == nullptr && shared_[0] == nullptr) open_shared(Protocol::Resp2);
+  if (unavailable() == nullptr && shared_[0] == nullptr) open_shared(Channel(Protocol::Resp2));
 }
 
 void NodeBackend::leave() {
@@ -223,11 +231,31 @@ void NodeBackend::tick() {
   for (std::size_t i = 0; i < connections_.size(); ++i) {
     if (PinHolder* holder = connections_[i]->pin_holder()) holder->on_pin_tick();
   }
+  close_idle_databases();
   if (blocking_.idle.size() <= kIdleBlockingKept) return;
   std::size_t extra = blocking_.idle.size() - kIdleBlockingKept;
   for (std::size_t n = 1 + extra / kIdleBlockingTicks; n > 0; --n) {
     BackendConnection* oldest = blocking_.idle.front();
     oldest->destroy(remove(oldest));
+  }
+}
+
+void NodeBackend::close_idle_databases() {
+  for (BackendConnection* connection : shared_) {
+    if (connection == nullptr || connection->channel().database() == 0) continue;
+    const Channel channel = connection->channel();
+    Use& use = last_uses_[channel.index()];
+    // A request that waits over a connection of its own is taken back over this one (beside()).
+    const bool is_needed =
+        !connection->is_idle() || std::ranges::any_of(connections_, [&](const auto& other) {
+          return other->is_pinned() && other->channel().database() == channel.database();
+        });
+    if (is_needed || use.bytes_submitted != connection->bytes_submitted()) {
+      use = {connection->bytes_submitted(), core_.now_ms()};
+    } else if (core_.now_ms() - use.since_ms >= kIdleDatabaseMs) {
+      last_uses_.erase(channel.index());
+      connection->destroy(remove(connection));
+    }
   }
 }
 
@@ -268,6 +296,15 @@ void NodeBackend::note_lost(const ServerSide& side) {
   lost_ids_.push_back(side.client_id);
 }
 
+void NodeBackend::note_lacks_database(unsigned database, const std::string& why) {
+  if (std::exchange(has_told_of_databases_, true)) return;
+  spdlog::warn(
+      "node {} does not serve database {} ({}): set `databases` in its redis.conf to the proxy's "
+      "{} "
+      "and restart it, or lower the proxy's",
+      route().name, database, why, table_->databases);
+}
+
 void NodeBackend::on_connection_ready(const BackendConnection& connection) {
   retry_at_ms_ = backoff_ms_ = 0;
   last_error_.clear();
@@ -289,7 +326,7 @@ void NodeBackend::back_off(const std::string& why) {
 void NodeBackend::on_connection_failed(BackendConnection* connection, const std::string& why,
                                        bool was_ready, const std::vector<Ticket*>& unsent,
                                        std::string_view bytes) {
-  Protocol protocol = connection->protocol();
+  const Channel channel = connection->channel();
   // On another connection the server would not know what it remembered on a pinned one, and others
   // would wait behind a request that blocks.
   bool is_pinned =
@@ -300,7 +337,7 @@ void NodeBackend::on_connection_failed(BackendConnection* connection, const std:
   if (!was_ready && !is_given_up) back_off(why);
   if (!unsent.empty()) {
     if (was_ready && !is_pinned && !has_left_ && unavailable() == nullptr) {
-      send_again(protocol, unsent, bytes);
+      send_again(channel, unsent, bytes);
     } else {
       const std::string* reason = unavailable();
       for (Ticket* ticket : unsent) {
@@ -318,7 +355,7 @@ void NodeBackend::on_connection_failed(BackendConnection* connection, const std:
 }
 
 // Requests of which no byte was written, in their order, on a new connection.
-void NodeBackend::send_again(Protocol protocol, const std::vector<Ticket*>& tickets,
+void NodeBackend::send_again(Channel channel, const std::vector<Ticket*>& tickets,
                              std::string_view bytes) {
   BackendConnection* connection = nullptr;
   for (Ticket* ticket : tickets) {
@@ -329,7 +366,7 @@ void NodeBackend::send_again(Protocol protocol, const std::vector<Ticket*>& tick
       ticket->owner->on_lost(ticket, resp::errors::node_reply(route().name, route().address.text(),
                                                               "connection lost", ticket->slot));
     } else {
-      connection = shared(protocol);
+      connection = shared(channel);
       connection->submit(ticket, bytes.data(), count);
     }
     bytes.remove_prefix(count);

@@ -1,8 +1,10 @@
 // NodeBackend: a worker's connections to one node. Backends: all nodes of the snapshot.
 //
-// Per node and protocol version one shared connection carries the requests of all sessions. It is
-// replaced when a reply above limits.stream_reply or a long script takes it over. Streamed requests
-// get connections of their own, up to limits.large_connections; sessions that watch keys too, up to
+// Per node and channel (protocol version, database) one shared connection carries the requests of
+// all sessions. Those of other databases than 0 are closed when nobody has used them for a minute.
+// A shared connection is replaced when a reply above limits.stream_reply or a long script takes it
+// over. Streamed requests get connections of their own, up to limits.large_connections; sessions
+// that watch keys too, up to
 // limits.pinned_connections, and requests that may wait at the node, up to
 // limits.blocking_connections.
 //
@@ -13,7 +15,9 @@
 // Owns:    the connections.
 #pragma once
 
+#include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,16 +48,16 @@ class NodeBackend {
   }
   // The connection for ordinary requests, opened when there is none. Requires unavailable() ==
   // null.
-  BackendConnection* shared(Protocol protocol) {
-    BackendConnection* connection = shared_[static_cast<int>(protocol)];
-    return connection != nullptr ? connection : open_shared(protocol);
+  BackendConnection* shared(Channel channel) {
+    BackendConnection* connection = shared_[channel.index()];
+    return connection != nullptr ? connection : open_shared(channel);
   }
   // The same, if it takes a request now; null: `why` says why not, in words for a client.
-  BackendConnection* accepting(Protocol protocol, const std::string*& why) {
+  BackendConnection* accepting(Channel channel, const std::string*& why) {
     why = unavailable();
     if (why != nullptr) [[unlikely]]
       return nullptr;
-    BackendConnection* connection = shared(protocol);
+    BackendConnection* connection = shared(channel);
     bool is_stuck = route().is_busy && connection->is_overdue(kStuckMs);
     if (connection->queued_bytes() <= core_.table->limits.node_queue && !is_stuck) [[likely]]
       return connection;
@@ -62,14 +66,14 @@ class NodeBackend {
   }
   // A connection for one streamed request; null: limits.large_connections are in use. It comes back
   // by itself.
-  BackendConnection* take_large(Protocol protocol, StreamSource* source);
+  BackendConnection* take_large(Channel channel, StreamSource* source);
   // A connection for one session; null: limits.pinned_connections are in use. give_back() it, but
   // not once it was lost.
-  BackendConnection* take_pinned(Protocol protocol, PinHolder* holder);
+  BackendConnection* take_pinned(Channel channel, PinHolder* holder);
   // A connection for one request that may wait; null: limits.blocking_connections are in use. It is
   // given back like a pinned one.
-  BackendConnection* take_blocking(Protocol protocol, PinHolder* holder);
-  // A connection that all share and that leads to the same process of the server as this one; null:
+  BackendConnection* take_blocking(Channel channel, PinHolder* holder);
+  // A connection that all share and that leads to the same process and database as this one; null:
   // there is none now.
   BackendConnection* beside(const BackendConnection& connection);
   // `leave` undoes what the server remembers of the session; empty: it remembers nothing, or not
@@ -107,6 +111,7 @@ class NodeBackend {
 
   // From connections.
   void note_lost(const ServerSide& side);
+  void note_lacks_database(unsigned database, const std::string& why);
   void note_latency(std::uint64_t microseconds) {
     if (latency_ == nullptr) latency_ = std::make_unique<LatencyHistogram>();
     latency_->add(microseconds);
@@ -131,6 +136,7 @@ class NodeBackend {
   static const std::string kQueueFull;
   static const std::string kBusy;
   static constexpr std::size_t kLostIdsMax = 10'000;
+  static constexpr std::uint64_t kIdleDatabaseMs = 60'000;
 
   // Connections that are taken and come back.
   struct Pool {
@@ -140,28 +146,35 @@ class NodeBackend {
   };
 
   [[nodiscard]] Pool* pool_of(ConnectionUse use);
-  BackendConnection* take(Pool& pool, std::size_t limit, Protocol protocol, ConnectionUse use);
+  BackendConnection* take(Pool& pool, std::size_t limit, Channel channel, ConnectionUse use);
+  void close_idle_databases();
   void for_all_now(const std::function<void(BackendConnection&)>& act);
   void retire(BackendConnection& connection);
   void leave_others(const std::string& only_run_id);
   void leave_to_script();
-  BackendConnection* open_shared(Protocol protocol);
-  BackendConnection* add(Protocol protocol, ConnectionUse use);
+  BackendConnection* open_shared(Channel channel);
+  BackendConnection* add(Channel channel, ConnectionUse use);
   std::unique_ptr<BackendConnection> remove(BackendConnection* connection);
   void back_off(const std::string& why);
-  void send_again(Protocol protocol, const std::vector<Ticket*>& tickets, std::string_view bytes);
+  void send_again(Channel channel, const std::vector<Ticket*>& tickets, std::string_view bytes);
   void wake_waiting();
 
   WorkerCore& core_;
   std::shared_ptr<const RoutingTable>
       table_;  // Kept, so that a node that left the map can still say its name.
   slots::NodeIndex index_;
-  BackendConnection* shared_[2] = {nullptr, nullptr};
+  std::array<BackendConnection*, Channel::kCount> shared_ = {};  // By channel.
   std::vector<std::unique_ptr<BackendConnection>> connections_;
   Pool large_{2, {}, 0};
   Pool pinned_{16, {}, 0};
   Pool blocking_{~std::size_t{0}, {}, 0};
   std::vector<StreamSource*> waiting_;
+  struct Use {
+    std::uint64_t bytes_submitted = 0;
+    std::uint64_t since_ms = 0;
+  };
+  std::map<std::size_t, Use> last_uses_;  // Of shared connections of other databases, by channel.
+  bool has_told_of_databases_ = false;    // That it lacks some; once is enough.
   std::uint64_t connections_opened_ = 0;
   bool has_left_ = false;
   std::string run_id_;  // Of the server that the newest connection leads to; empty: not known.

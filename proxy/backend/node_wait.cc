@@ -7,10 +7,10 @@
 
 namespace proxy::backend {
 
-NodeWait* NodeWait::begin(WorkerCore& core, NodeBackend& node, Protocol protocol,
+NodeWait* NodeWait::begin(WorkerCore& core, NodeBackend& node, Channel channel,
                           const WaitRequest& request, Waiter& waiter) {
   auto* wait = new NodeWait(core, node, waiter);
-  BackendConnection* connection = node.take_blocking(protocol, wait);
+  BackendConnection* connection = node.take_blocking(channel, wait);
   if (connection == nullptr) {
     delete wait;
     return nullptr;

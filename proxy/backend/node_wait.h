@@ -65,7 +65,7 @@ class NodeWait final : public TicketOwner, public PinHolder, public StreamSource
   };
 
   // Null: no connection is free. Requires node.unavailable() == null. Calls nobody.
-  static NodeWait* begin(WorkerCore& core, NodeBackend& node, Protocol protocol,
+  static NodeWait* begin(WorkerCore& core, NodeBackend& node, Channel channel,
                          const WaitRequest& request, Waiter& waiter);
   NodeWait(const NodeWait&) = delete;
   NodeWait& operator=(const NodeWait&) = delete;

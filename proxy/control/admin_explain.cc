@@ -26,7 +26,9 @@ using resp::CommandId;
 using resp::CommandSpec;
 
 constexpr std::string_view kOneServer = "it acts on one server; connect to the node itself";
-constexpr std::string_view kDatabases = "there is one database, 0";
+constexpr std::string_view kStaysInDatabase =
+    "keys stay in their databases; use COPY with DB, and DEL";
+constexpr std::string_view kSwapdb = "nodes can't exchange databases in one and the same instant";
 constexpr std::string_view kReplication =
     "the proxy replicates nothing; connect to the node itself";
 constexpr std::string_view kPlans = "keys move by plans; see slotctl --help";
@@ -106,8 +108,8 @@ constexpr SpecialWay kSpecialWays[] = {
     {CommandId::Monitor, CommandWay::Refused, kOneServer},
     {CommandId::Save, CommandWay::Refused, kOneServer},
     {CommandId::Shutdown, CommandWay::Refused, kOneServer},
-    {CommandId::Move, CommandWay::Refused, kDatabases},
-    {CommandId::Swapdb, CommandWay::Refused, kDatabases},
+    {CommandId::Move, CommandWay::Refused, kStaysInDatabase},
+    {CommandId::Swapdb, CommandWay::Refused, kSwapdb},
     {CommandId::Psync, CommandWay::Refused, kReplication},
     {CommandId::Replconf, CommandWay::Refused, kReplication},
     {CommandId::Replicaof, CommandWay::Refused, kReplication},
@@ -137,8 +139,6 @@ SpecialWay find_way(const CommandSpec& spec) {
 
 // Refusals that hang on arguments; empty: none.
 std::string_view refused_argument(const CommandSpec& spec, resp::Args args) {
-  if (spec.name == "copy" && resp::copies_to_other_database(args))
-    return "there is one database, 0";
   const bool is_sort = spec.name == "sort" || spec.name == "sort_ro";
   if (is_sort && !resp::option_with_foreign_keys(args).empty()) {
     return "its BY or GET pattern names keys that may lie on any node; leave the pattern out";

@@ -39,6 +39,7 @@ const std::vector<Line>& lines() {
       {Who::Both, "role", Keys::None, true, {"ROLE"}},
       {Who::Both, "info", Keys::None, true, {"INFO", "server"}},
       {Who::Both, "ping", Keys::None, true, {"PING"}},
+      {Who::Both, "select", Keys::None, false, {"SELECT", "0"}},
       {Who::Both, "get", Keys::Own, true, {"GET", kOwnKey}},
       {Who::Both, "scan", Keys::None, true, {"SCAN", "0", "COUNT", "1"}},
       {Who::Both, "unlink", Keys::Data, true, {"UNLINK", kAnyKey}},

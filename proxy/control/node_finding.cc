@@ -60,7 +60,7 @@ void take_fact(NodeFinding& finding, std::string_view name, std::string_view val
     finding.persistence_problems.emplace_back("its last RDB file could not be saved");
   if (is_numbered(name, "slave")) take_replica(finding, value);
   if (is_numbered(name, "db") && name != "db0") {
-    finding.other_databases += (finding.other_databases.empty() ? "" : ", ") + std::string(name);
+    finding.other_databases.push_back(number_of(name.substr(2)));
   }
 }
 
@@ -119,6 +119,7 @@ void take_config(NodeFinding& finding, const Reply& reply) {
   const std::string& name = reply.elements[0].text;
   const std::string& value = reply.elements[1].text;
   if (name == "save") finding.is_persistent |= !value.empty();
+  if (name == "databases") finding.databases = number_of(value);
   if (name == "maxmemory-clients") finding.evicts_clients = value != "0";
   if (name == "client-output-buffer-limit") finding.reply_limit = reply_limit_of(value);
 }

@@ -18,12 +18,13 @@ namespace proxy::control {
 struct NodeFinding {
   std::string problem = {};  // Why it could not be asked; empty when it answered.
   NodeFacts facts = {};
-  std::string user = "default";      // Whose rights these are.
-  std::int64_t clock_ms_ahead = 0;   // Of this proxy's clock,
-  std::int64_t clock_ms_doubt = 0;   // give or take: half of the way there and back.
-  std::uint64_t machine_memory = 0;  // Bytes; 0: it does not say.
-  std::string other_databases = {};  // "db1, db3": those with keys, database 0 excepted.
-  bool is_persistent = false;        // AOF, RDB or a replica.
+  std::string user = "default";                     // Whose rights these are.
+  std::int64_t clock_ms_ahead = 0;                  // Of this proxy's clock,
+  std::int64_t clock_ms_doubt = 0;                  // give or take: half of the way there and back.
+  std::uint64_t machine_memory = 0;                 // Bytes; 0: it does not say.
+  std::vector<std::uint64_t> other_databases = {};  // With keys, database 0 excepted; ascending.
+  std::uint64_t databases = 0;                      // That it has; 0: it does not say.
+  bool is_persistent = false;                       // AOF, RDB or a replica.
   std::vector<std::string> persistence_problems = {};  // "its last write to the AOF failed".
   std::vector<std::string> late_replicas = {};         // "10.0.0.9:6379 is 12 s behind".
   // Bytes of replies that may wait for a normal client before it is cut off; 0: any number.

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "proxy/resp/keyspace_info.h"
 #include "proxy/resp/reserved_key.h"
 #include "slots/assert.h"
 
@@ -54,7 +55,6 @@ void take_fact(NodeFacts& facts, std::string_view name, std::string_view value) 
   if (name == "maxmemory_policy") facts.maxmemory_policy = value;
   if (name == "instantaneous_ops_per_sec") facts.ops_per_second = number_of(value);
   if (name == "connected_clients") facts.connected_clients = number_of(value);
-  if (name == "db0") facts.keys = number_of(value_after(value, "keys=", ','));
 }
 
 struct Identity {
@@ -94,6 +94,7 @@ std::uint64_t number_of(std::string_view text) {
 
 NodeFacts parse_info(std::string_view info) {
   NodeFacts facts;
+  for (const auto& [database, keys] : resp::keys_by_database(info)) facts.keys += keys;
   while (!info.empty()) {
     const std::size_t end = info.find('\n');
     std::string_view line = info.substr(0, end);

@@ -36,7 +36,7 @@ struct NodeFacts {
   std::uint64_t dataset = 0;      // Bytes of it that are data.
   std::uint64_t maxmemory = 0;    // Bytes; 0: no limit.
   std::string maxmemory_policy;
-  std::uint64_t keys = 0;  // Of database 0, the proxy's own included.
+  std::uint64_t keys = 0;  // Of all databases, the proxy's own included.
   std::uint64_t ops_per_second = 0;
   std::uint64_t connected_clients = 0;
 };

@@ -98,6 +98,7 @@ class Judge {
     check_versions(source, *from, target, *to);
     check_clocks(source, *from, target, *to);
     check_functions(source, *from, target, *to);
+    check_databases(source, *from, target, *to);
   }
 
   void check_versions(const std::string& source, const NodeFinding& from, const std::string& target,
@@ -158,13 +159,37 @@ class Judge {
   void check_databases(const std::string& name, const PlanRole& role, const NodeFinding& finding) {
     if (finding.other_databases.empty()) {
       pass(fmt::format("{} has keys in database 0 only", name));
-    } else if (role.gives) {
-      fail(fmt::format("{} has keys in {}", name, finding.other_databases),
-           "only database 0 moves: empty the others, or move their keys yourself");
+    } else if (role.gives_strays) {
+      warn(fmt::format("{} has keys in {}", name, text_of(finding.other_databases)),
+           "only strays of database 0 are collected");
     } else {
-      warn(fmt::format("{} has keys in {}", name, finding.other_databases),
-           "they stay there and take part of its memory; clients of the proxy never see them");
+      pass(fmt::format("{} has keys in {}{}", name, text_of(finding.other_databases),
+                       role.gives ? ", which move too" : ""));
     }
+  }
+
+  // What moves needs its database at the target.
+  void check_databases(const std::string& source, const NodeFinding& from,
+                       const std::string& target, const NodeFinding& to) {
+    if (from.other_databases.empty() || !roles_[source].gives) return;
+    const std::uint64_t needed = from.other_databases.back() + 1;
+    if (to.databases == 0) {
+      warn(fmt::format("{} does not say how many databases it has", target),
+           fmt::format("{} has keys in {}: look at `databases` in the redis.conf of {}, or let the "
+                       "proxy ask for it (CONFIG GET)",
+                       source, text_of(from.other_databases), target));
+    } else if (to.databases < needed) {
+      fail(fmt::format("{} has keys in {}, and {} has {} databases", source,
+                       text_of(from.other_databases), target, to.databases),
+           fmt::format("set `databases {}` or more in the redis.conf of {} and restart it", needed,
+                       target));
+    } else {
+      pass(fmt::format("{} has the databases of {}", target, source));
+    }
+  }
+
+  static std::string text_of(const std::vector<std::uint64_t>& databases) {
+    return fmt::format("db{}", fmt::join(databases, ", db"));
   }
 
   // What could cut off the connection that hears of every change, or drop it for its memory.

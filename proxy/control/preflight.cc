@@ -66,7 +66,7 @@ void Preflight::ask(std::size_t index) {
   ask(index, {"TIME"}, [sent = now_ms()](NodeFinding& finding, const Reply& reply) {
     take_time(finding, reply, sent, now_ms());
   });
-  for (const char* name : {"save", "maxmemory-clients", "client-output-buffer-limit"})
+  for (const char* name : {"save", "maxmemory-clients", "client-output-buffer-limit", "databases"})
     ask(index, {"CONFIG", "GET", name}, take_config);
   ask(index, {"GET", std::string(resp::kIdentityKey)},
       [](NodeFinding& finding, const Reply& reply) {

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "proxy/resp/keyspace_info.h"
 #include "proxy/resp/reserved_key.h"
 #include "slots/key_hash.h"
 #include "slots/key_slot.h"
@@ -32,14 +33,31 @@ SlotCounter::SlotCounter(uv_loop_t* loop, NodeClient& client, const slots::SlotS
       pause_(loop),
       tally_(std::make_shared<slots::SlotTally>(owned)),
       end_at_ms_(uv_now(loop) + static_cast<std::uint64_t>(patience.count())) {
-  client_.call({"DBSIZE"}, timeout_, [this, life = life_](slots::Result<Reply> reply) {
+  client_.call({"INFO", "keyspace"}, timeout_, [this, life = life_](slots::Result<Reply> reply) {
     if (!*life) return;
     if (!reply) return end(std::unexpected(std::move(reply.error())));
-    all_keys_ = static_cast<double>(std::max<std::int64_t>(reply->integer, 0));
+    if (reply->is_error()) return end(slots::fail(slots::Errc::Unavailable, reply->text));
+    for (const auto& [database, keys] : resp::keys_by_database(reply->text)) {
+      all_keys_ += static_cast<double>(keys);
+      databases_.insert(databases_.begin(), database);
+    }
     measured_every_ =
         std::max<std::uint64_t>(1, static_cast<std::uint64_t>(all_keys_ / kMeasuredKeys));
-    scan();
+    if (databases_.empty()) return end(NodeTally{tally_, 0, true});
+    select_next();
   });
+}
+
+void SlotCounter::select_next() {
+  if (databases_.back() == 0) return scan();
+  client_.call({"SELECT", std::to_string(databases_.back())}, timeout_,
+               [this, life = life_](slots::Result<Reply> reply) {
+                 if (!*life) return;
+                 if (!reply) return end(std::unexpected(std::move(reply.error())));
+                 if (reply->is_error())
+                   return end(slots::fail(slots::Errc::Unavailable, reply->text));
+                 scan();
+               });
 }
 
 void SlotCounter::scan() {
@@ -60,6 +78,7 @@ void SlotCounter::on_keys(const Reply& reply) {
                            "the node does not answer SCAN as a redis-server does"));
   }
   cursor_ = reply.elements[0].text;
+  if (cursor_ == "0") databases_.pop_back();
   for (const Reply& key : reply.elements[1].elements) {
     if (resp::is_reserved_key(key.text)) continue;
     const slots::SlotId slot = slots::slot_of_key(key.text);
@@ -84,11 +103,12 @@ void SlotCounter::ask_size(const std::string& key, slots::SlotId slot) {
 }
 
 void SlotCounter::go_on() {
-  const bool is_whole = cursor_ == "0";
+  const bool is_whole = databases_.empty();
   if (is_whole || uv_now(loop_) >= end_at_ms_) return end(NodeTally{tally_, all_keys_, is_whole});
   // As long idle as the node was asked to work; the trip there and back counts as work.
   const auto worked_ms = static_cast<std::int64_t>((uv_hrtime() - sent_at_ns_) / 1'000'000);
-  pause_.start(conf::Milliseconds(1 + worked_ms), [this] { scan(); });
+  pause_.start(conf::Milliseconds(1 + worked_ms),
+               [this] { cursor_ == "0" ? select_next() : scan(); });
 }
 
 void SlotCounter::end(slots::Result<NodeTally> result) {

@@ -1,13 +1,13 @@
 // SlotCounter: how many keys, and how many bytes, each slot of one node holds.
 //
-// Every key is seen by SCAN, and of some twenty thousand of them the server is asked for the size
+// Every key, of all databases, is seen by SCAN, and of some twenty thousand of them the server is asked for the size
 // (MEMORY USAGE), chosen by their names, so that the same data give the same figures. A node whose
 // keys can't all be seen in the time is judged by those that were: SCAN's order has nothing to do
 // with slots.
 //
 // Thread:  the loop's own. One run; destroying it ends the run without a completion.
-// Owns:    nothing: the NodeClient (open and logged in, used by nobody else meanwhile) must outlive
-//          it.
+// Owns:    nothing: the NodeClient (open and logged in, used by nobody else meanwhile nor afterwards)
+//          must outlive it.
 // Limits:  at most half of the node's time goes into it.
 // Errors:  those of the NodeClient; Unavailable with the node's words for an error reply to SCAN.
 //          Where MEMORY USAGE is not allowed, no sizes are known.
@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "conf/config.h"
 #include "proxy/control/node_client.h"
@@ -47,6 +48,7 @@ class SlotCounter {
   ~SlotCounter() { *life_ = false; }
 
  private:
+  void select_next();
   void scan();
   void on_keys(const Reply& reply);
   void ask_size(const std::string& key, slots::SlotId slot);
@@ -61,7 +63,8 @@ class SlotCounter {
   std::shared_ptr<slots::SlotTally> tally_;
   std::uint64_t end_at_ms_;
   double all_keys_ = 0;
-  std::uint64_t measured_every_ = 1;  // One key in so many is measured.
+  std::vector<std::uint32_t> databases_;  // Still to be scanned; the last one is under way.
+  std::uint64_t measured_every_ = 1;      // One key in so many is measured.
   bool may_measure_ = true;
   std::size_t sizes_awaited_ = 0;
   std::string cursor_ = "0";

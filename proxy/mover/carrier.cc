@@ -86,7 +86,9 @@ Carrier::Answer Carrier::act(const Connect&) {
   Connected connected{.source_run_id = source_.link.traits().run_id,
                       .target_run_id = target_.link.traits().run_id,
                       .marker = number_of(bulk_of(replies->front())),
-                      .may_evict_marker = target_.link.traits().may_evict_any_key};
+                      .may_evict_marker = target_.link.traits().may_evict_any_key,
+                      .databases = {.source = source_.link.traits().databases,
+                                    .target = target_.link.traits().databases}};
   if (known_target_ != connected.target_run_id) {
     known_target_ = connected.target_run_id;
     durability_.on_marker(now_ms());
@@ -109,6 +111,7 @@ Carrier::Answer Carrier::act(const Scan& scan) {
   const std::uint32_t count = is_gentle() ? std::min(scan.count, kGentleScanCount) : scan.count;
   if (auto asked = ask(scan.side, count * kNameBytes); !asked)
     return std::unexpected(asked.error());
+  link(scan.side).select(scan.database);
   link(scan.side).add({"SCAN", fmt::format("{}", scan.cursor), "COUNT", fmt::format("{}", count)});
   auto replies = exchange(scan.side);
   if (!replies) return std::unexpected(std::move(replies).error());
@@ -128,20 +131,22 @@ Carrier::Answer Carrier::act(const Scan& scan) {
 }
 
 Carrier::Answer Carrier::act(const Read& read) {
-  OrLost<Step> step = Step{.keys = read.keys.size(), .large = {}};
+  link(Side::Source).select(read.database);
+  OrLost<Step> step = Step{.keys = read.keys.size()};
   if (!read.is_whole) {
     const std::size_t keys = read.keys.size();
     step = measure(std::span(read.keys).first(is_gentle() ? std::min(keys, kGentleKeys) : keys));
   }
   if (!step) return std::unexpected(std::move(step).error());
   step->large.resize(step->keys);
+  step->gone.resize(step->keys);
   if (auto asked = ask(Side::Source, step->bytes); !asked) return std::unexpected(asked.error());
   // The value first: a change after it is reported behind its reply, and one between value and
   // expiry likewise.
   const bool knows_expire_time = source_.link.traits().knows_expire_time;
   const std::size_t replies_each = knows_expire_time ? 2 : 3;
   for (std::size_t i = 0; i < step->keys; ++i) {
-    if (step->large[i] > 0) continue;
+    if (step->large[i] > 0 || step->gone[i]) continue;
     source_.link.add({"DUMP", read.keys[i]});
     source_.link.add({knows_expire_time ? "PEXPIRETIME" : "PTTL", read.keys[i]});
     if (!knows_expire_time) source_.link.add({"TIME"});
@@ -154,6 +159,10 @@ Carrier::Answer Carrier::act(const Read& read) {
   for (std::size_t i = 0; i < step->keys; ++i) {
     if (step->large[i] > 0) {
       done.values.push_back({.name = read.keys[i], .payload = {}, .large_bytes = step->large[i]});
+      continue;
+    }
+    if (step->gone[i]) {
+      done.values.push_back({.name = read.keys[i], .payload = {}});
       continue;
     }
     const std::string_view dump = (*replies)[at];
@@ -176,7 +185,8 @@ Carrier::Answer Carrier::act(const Read& read) {
   return done;
 }
 
-// DUMP needs as much room as MEMORY USAGE says at most, in all shapes of values that were tried.
+// DUMP needs as much room as MEMORY USAGE says at most, in all shapes of values that were tried. A
+// key that is not there needs no more questions: if it comes to be, the feed says so afterwards.
 Carrier::OrLost<Carrier::Step> Carrier::measure(std::span<const std::string> keys) {
   if (auto asked = ask(Side::Source, keys.size() * kNameBytes); !asked)
     return std::unexpected(asked.error());
@@ -197,6 +207,7 @@ Carrier::OrLost<Carrier::Step> Carrier::measure(std::span<const std::string> key
     if (step.keys > 0 && step.bytes + bytes > room) break;
     step.bytes += bytes;
     step.large.push_back(is_large ? usage : 0);
+    step.gone.push_back(is_null((*replies)[i]));
     ++step.keys;
   }
   return step;
@@ -207,6 +218,7 @@ Carrier::Answer Carrier::act(const Write& write) {
   for (const KeyValue& value : write.values)
     bytes += value.payload.size() + value.name.size() + kFrameBytes;
   if (auto asked = ask(Side::Target, bytes); !asked) return std::unexpected(asked.error());
+  link(Side::Target).select(write.database);
   std::vector<std::uint32_t> owners;  // Whose reply it is.
   for (std::uint32_t i = 0; i < write.values.size(); ++i) {
     const KeyValue& value = write.values[i];
@@ -232,6 +244,7 @@ Carrier::Answer Carrier::act(const Write& write) {
 }
 
 Carrier::Answer Carrier::act(const Remove& remove) {
+  link(remove.side).select(remove.database);
   const std::size_t most = is_gentle() ? kGentleKeys : remove.keys.size();
   for (std::span<const std::string> left = remove.keys; !left.empty();) {
     const auto keys = left.first(std::min(most, left.size()));
@@ -252,8 +265,8 @@ Carrier::Answer Carrier::act(const Remove& remove) {
   return Removed{};
 }
 
-// Whoever had an answer to a write before this PING was sent: its notice has been sent before the
-// PONG. Both nodes work at it at the same time.
+// Whoever had an answer to a write before this INFO was sent: its notice has been sent before the
+// answer, and its database is named there. Both nodes work at it at the same time.
 //
 // A fence follows right after it: the rest that is due after the one before is taken here, when
 // nobody waits, and not between the look at what has changed and the fence.
@@ -262,14 +275,20 @@ Carrier::Answer Carrier::act(const CatchFeeds&) {
     if (auto asked = ask(side, 0); !asked) return std::unexpected(asked.error());
   }
   for (const Side side : {Side::Source, Side::Target}) {
-    link(side).add({"PING"});
+    link(side).add({"INFO", "keyspace"});
     if (auto sent = link(side).send(); !sent)
       return std::unexpected(NodeLost{side, sent.error().message});
   }
+  Caught caught;
   for (const Side side : {Side::Source, Side::Target}) {
-    if (auto replies = exchange(side); !replies) return std::unexpected(replies.error());
+    auto replies = exchange(side);
+    if (!replies) return std::unexpected(replies.error());
+    const std::string_view info = replies->front();
+    if (is_error(info)) return std::unexpected(refused(side, "INFO", info));
+    (side == Side::Source ? caught.databases.source : caught.databases.target) =
+        databases_in(bulk_of(info));
   }
-  return Caught{};
+  return caught;
 }
 
 // --- the fence
@@ -306,6 +325,7 @@ Carrier::Answer Carrier::act(const LiftFence&) {
 }
 
 Carrier::Answer Carrier::act(const PutMarker& marker) {
+  link(Side::Target).select(0);
   target_.link.add({"SET", marker_key_, fmt::format("{}", marker.number)});
   auto replies = exchange(Side::Target);
   if (!replies) return std::unexpected(std::move(replies).error());

@@ -110,7 +110,8 @@ class Carrier {
   struct Step {
     std::size_t keys = 0;
     std::uint64_t bytes = 0;                // Of those that are read.
-    std::vector<std::uint64_t> large = {};  // Per key: its bytes if it is large, else 0.
+    std::vector<std::uint64_t> large = {};  // Per key: its bytes if it is large, else 0,
+    std::vector<bool> gone = {};            // and whether there is no such key.
   };
   [[nodiscard]] OrLost<Step> measure(std::span<const std::string> keys);
   // What one step may move.
@@ -119,7 +120,7 @@ class Carrier {
   // where clients wait for its end.
   [[nodiscard]] bool is_gentle() const;
   [[nodiscard]] PieceRules piece_rules() const;
-  [[nodiscard]] Ask asker(Side side);
+  [[nodiscard]] Ask asker(Side side, Database database);
 
   // Waits until `bytes` may be exchanged and the node has had its rest. Under a fence never: it
   // becomes debt.

@@ -36,10 +36,11 @@ PieceRules Carrier::piece_rules() const {
   return piece_rules_within(chunk(), piece_key_, target_.link.traits().knows_expire_time);
 }
 
-Ask Carrier::asker(Side side) {
-  return [this, side](const std::vector<Words>& commands,
-                      std::uint64_t bytes) -> OrLost<NodeLink::Replies> {
+Ask Carrier::asker(Side side, Database database) {
+  return [this, side, database](const std::vector<Words>& commands,
+                                std::uint64_t bytes) -> OrLost<NodeLink::Replies> {
     if (auto asked = ask(side, bytes); !asked) return std::unexpected(asked.error());
+    link(side).select(database);
     for (const Words& command : commands) {
       link(side).add(std::vector<std::string_view>(command.begin(), command.end()));
     }
@@ -48,20 +49,20 @@ Ask Carrier::asker(Side side) {
 }
 
 Carrier::Answer Carrier::act(const ReadPiece& read) {
-  auto piece = read_piece(read, piece_rules(), asker(Side::Source));
+  auto piece = read_piece(read, piece_rules(), asker(Side::Source, read.database));
   if (!piece) return std::unexpected(std::move(piece).error());
   return std::move(*piece);
 }
 
 Carrier::Answer Carrier::act(const WritePiece& write) {
-  auto written = write_piece(write, piece_rules(), asker(Side::Target));
+  auto written = write_piece(write, piece_rules(), asker(Side::Target, write.database));
   if (!written) return std::unexpected(std::move(written).error());
   return std::move(*written);
 }
 
 Carrier::Answer Carrier::act(const Publish& publish) {
-  const Ask source = asker(Side::Source);
-  const Ask target = asker(Side::Target);
+  const Ask source = asker(Side::Source, publish.database);
+  const Ask target = asker(Side::Target, publish.database);
   const std::string length(length_command(publish.type));
   auto replies = target({{length, piece_key_}}, kQuestionBytes);
   if (!replies) return std::unexpected(replies.error());
@@ -114,8 +115,9 @@ Carrier::Answer Carrier::act(const Publish& publish) {
 }
 
 Carrier::Answer Carrier::act(const RenewGroups& renew) {
-  auto renewed = renew_groups(renew, target_.link.traits().knows_expire_time, asker(Side::Source),
-                              asker(Side::Target));
+  auto renewed =
+      renew_groups(renew, target_.link.traits().knows_expire_time,
+                   asker(Side::Source, renew.database), asker(Side::Target, renew.database));
   if (!renewed) return std::unexpected(std::move(renewed).error());
   return std::move(*renewed);
 }

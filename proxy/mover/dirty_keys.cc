@@ -88,6 +88,11 @@ std::vector<std::string> DirtyKeys::take_of(const slots::SlotSet& slots, std::si
   return taken;
 }
 
+bool DirtyKeys::has(const std::string& name, slots::SlotId slot) const {
+  auto of_slot = names_.find(slot);
+  return of_slot != names_.end() && of_slot->second.contains(name);
+}
+
 std::size_t DirtyKeys::size_of(slots::SlotId slot) const {
   auto of_slot = names_.find(slot);
   return of_slot == names_.end() ? 0 : of_slot->second.size();

@@ -38,6 +38,7 @@ class DirtyKeys {
   // Up to `count` names of these slots, hot or not.
   [[nodiscard]] std::vector<std::string> take_of(const slots::SlotSet& slots, std::size_t count);
 
+  [[nodiscard]] bool has(const std::string& name, slots::SlotId slot) const;
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::size_t size_of(slots::SlotId slot) const;
   [[nodiscard]] std::size_t size_of(const slots::SlotSet& slots) const;

@@ -23,22 +23,28 @@ std::uint64_t wait_after(unsigned times) {
 
 }  // namespace
 
-LargeKeys::Key& LargeKeys::note(const std::string& name, slots::SlotId slot, std::uint64_t bytes) {
-  Key& key = keys_[slot][name];
-  key.name = name;
-  key.slot = slot;
-  key.bytes = bytes;
-  key.is_copied = false;
-  return key;
+LargeKeys::Key& LargeKeys::note(const DbKey& key, slots::SlotId slot, std::uint64_t bytes) {
+  Key& noted = keys_[slot][key];
+  noted.key = key;
+  noted.slot = slot;
+  noted.bytes = bytes;
+  noted.is_copied = false;
+  return noted;
 }
 
 bool LargeKeys::note_changed(const std::string& name, slots::SlotId slot, std::uint64_t now_ms) {
-  Key* key = find(name, slot);
-  if (key == nullptr) return false;
-  if (key->is_copied) key->not_before_ms = now_ms + wait_after(std::max(key->copies, 1U));
-  key->is_copied = false;
-  key->has_changed = true;
-  return true;
+  auto of_slot = keys_.find(slot);
+  if (of_slot == keys_.end()) return false;
+  bool is_any = false;
+  for (auto found = of_slot->second.lower_bound({name, 0});
+       found != of_slot->second.end() && found->first.name == name; ++found) {
+    Key& key = found->second;
+    if (key.is_copied) key.not_before_ms = now_ms + wait_after(std::max(key.copies, 1U));
+    key.is_copied = false;
+    key.has_changed = true;
+    is_any = true;
+  }
+  return is_any;
 }
 
 void LargeKeys::note_vain_try(Key& key, std::uint64_t now_ms, const std::string& why) {
@@ -47,22 +53,22 @@ void LargeKeys::note_vain_try(Key& key, std::uint64_t now_ms, const std::string&
   key.why = why;
 }
 
-LargeKeys::Key* LargeKeys::find(const std::string& name, slots::SlotId slot) {
+LargeKeys::Key* LargeKeys::find(const DbKey& key, slots::SlotId slot) {
   auto of_slot = keys_.find(slot);
   if (of_slot == keys_.end()) return nullptr;
-  auto found = of_slot->second.find(name);
+  auto found = of_slot->second.find(key);
   return found == of_slot->second.end() ? nullptr : &found->second;
 }
 
-bool LargeKeys::has(const std::string& name, slots::SlotId slot) const {
+bool LargeKeys::has(const DbKey& key, slots::SlotId slot) const {
   auto of_slot = keys_.find(slot);
-  return of_slot != keys_.end() && of_slot->second.contains(name);
+  return of_slot != keys_.end() && of_slot->second.contains(key);
 }
 
-void LargeKeys::forget(const std::string& name, slots::SlotId slot) {
+void LargeKeys::forget(const DbKey& key, slots::SlotId slot) {
   auto of_slot = keys_.find(slot);
   if (of_slot == keys_.end()) return;
-  of_slot->second.erase(name);
+  of_slot->second.erase(key);
   if (of_slot->second.empty()) keys_.erase(of_slot);
 }
 
@@ -96,15 +102,15 @@ LargeKeys::Key* LargeKeys::next_of(const slots::SlotSet& slots) {
   return nullptr;
 }
 
-std::vector<std::string> LargeKeys::streams_of(const slots::SlotSet& slots) const {
-  std::vector<std::string> names;
+std::vector<DbKey> LargeKeys::streams_of(const slots::SlotSet& slots) const {
+  std::vector<DbKey> streams;
   for (const auto& [slot, keys] : keys_) {
     if (!slots.contains(slot)) continue;
     for (const auto& [name, key] : keys) {
-      if (key.is_stream()) names.push_back(name);
+      if (key.is_stream()) streams.push_back(name);
     }
   }
-  return names;
+  return streams;
 }
 
 double LargeKeys::cost_ms(slots::SlotId slot) const {
@@ -169,7 +175,8 @@ bool LargeKeys::is_given_up(const Key& key) {
 }
 
 std::string words_of(const LargeKeys::Key& key) {
-  return fmt::format("key {} ({}{}) of slot {}", conf::in_quotes(key.name),
+  return fmt::format("key {} ({}{}{}) of slot {}", conf::in_quotes(key.key.name),
+                     key.key.database == 0 ? "" : fmt::format("database {}, ", key.key.database),
                      key.type.empty() ? "" : key.type + ", ", megabytes(key.bytes), key.slot);
 }
 

@@ -1,7 +1,8 @@
 // LargeKeys: keys whose values go to the target in pieces: which are to be copied, when, and what
 // they cost under a fence. Pure.
 //
-// Copying one takes so long that it may change meanwhile. Then it is copied again, after waits that
+// Copying one takes so long that it may change meanwhile, or seem to: a change of its name in
+// another database looks the same. Then it is copied again, after waits that
 // grow, and given up after some tries: its slot can't be moved in this plan. One that is cheap
 // enough is copied under the fence, whenever it changes.
 //
@@ -16,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "proxy/mover/databases.h"
 #include "slots/slot.h"
 
 namespace proxy::mover {
@@ -29,7 +31,7 @@ class LargeKeys {
   static constexpr double kMsPerKey = 2;
 
   struct Key {
-    std::string name;
+    DbKey key;
     slots::SlotId slot = 0;
     std::uint64_t bytes = 0;   // In the source's memory.
     std::string type = {};     // "": not known yet.
@@ -50,14 +52,14 @@ class LargeKeys {
   };
 
   // Found: it is to be copied in pieces. What is known of it stays.
-  Key& note(const std::string& name, slots::SlotId slot, std::uint64_t bytes);
-  // Whether it is one of these.
+  Key& note(const DbKey& key, slots::SlotId slot, std::uint64_t bytes);
+  // Whether it is one of these, in whichever database.
   bool note_changed(const std::string& name, slots::SlotId slot, std::uint64_t now_ms);
   void note_vain_try(Key& key, std::uint64_t now_ms, const std::string& why);
   // Null: it is none of these.
-  [[nodiscard]] Key* find(const std::string& name, slots::SlotId slot);
-  [[nodiscard]] bool has(const std::string& name, slots::SlotId slot) const;
-  void forget(const std::string& name, slots::SlotId slot);
+  [[nodiscard]] Key* find(const DbKey& key, slots::SlotId slot);
+  [[nodiscard]] bool has(const DbKey& key, slots::SlotId slot) const;
+  void forget(const DbKey& key, slots::SlotId slot);
   void remove_slots(const slots::SlotSet& slots);
   void clear() { keys_.clear(); }
 
@@ -65,7 +67,7 @@ class LargeKeys {
   [[nodiscard]] Key* next(std::uint64_t now_ms);
   // Under the fence of these slots: one that is to be copied; null: none.
   [[nodiscard]] Key* next_of(const slots::SlotSet& slots);
-  [[nodiscard]] std::vector<std::string> streams_of(const slots::SlotSet& slots) const;
+  [[nodiscard]] std::vector<DbKey> streams_of(const slots::SlotSet& slots) const;
 
   // What the last copy of these takes, about, in milliseconds.
   [[nodiscard]] double cost_ms(slots::SlotId slot) const;
@@ -83,7 +85,7 @@ class LargeKeys {
  private:
   static bool is_given_up(const Key& key);
 
-  std::map<slots::SlotId, std::map<std::string, Key>> keys_;
+  std::map<slots::SlotId, std::map<DbKey, Key>> keys_;
 };
 
 // For people: which key, of which type and size, in which slot.

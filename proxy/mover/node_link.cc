@@ -80,6 +80,8 @@ void NodeLink::close() {
   }
   ::close(std::exchange(socket_, -1));
   client_id_ = 0;
+  database_ = 0;
+  selects_.clear();
   traits_ = {};
   output_.clear();
   written_ = replies_wanted_ = 0;
@@ -106,6 +108,7 @@ Status NodeLink::greet(const NodeAccess& access) {
   add({"ROLE"});
   add({"INFO", "memory"});
   add({"INFO", "server"});
+  add({"INFO", "keyspace"});
   add({"CLIENT", "ID"});
   add({"CLIENT", "LIST"});
   auto replies = exchange();
@@ -115,7 +118,7 @@ Status NodeLink::greet(const NodeAccess& access) {
       return fail(Errc::Unavailable, fmt::format("node {} says: {}", node_, error_text(reply)));
     }
   }
-  if (auto status = take_greeting(access, replies->last(7)); !status) return status;
+  if (auto status = take_greeting(access, replies->last(8)); !status) return status;
   if (auto status = end_others(std::string(bulk_of(replies->back()))); !status) return status;
   return start_feed();
 }
@@ -136,7 +139,8 @@ Status NodeLink::take_greeting(const NodeAccess& access, Replies replies) {
   traits_.knows_expire_time = major_of(info_field(server, "redis_version")) >= 7;
   traits_.may_evict_any_key = info_field(memory, "maxmemory") != "0" &&
                               info_field(memory, "maxmemory_policy").starts_with("allkeys-");
-  const auto id = resp::ReplyCursor(replies[5]).read_integer();
+  traits_.databases = databases_in(bulk_of(replies[5]));
+  const auto id = resp::ReplyCursor(replies[6]).read_integer();
   if (!id || *id <= 0 || traits_.run_id.empty()) {
     return fail(Errc::Unavailable,
                 fmt::format("node {} does not answer as a redis-server does", node_));
@@ -192,6 +196,13 @@ Status NodeLink::start_feed() {
 
 // --- exchanging
 
+void NodeLink::select(Database database) {
+  if (database == database_) return;
+  database_ = database;
+  selects_.push_back(replies_wanted_);
+  add({"SELECT", fmt::format("{}", database)});
+}
+
 void NodeLink::add(std::initializer_list<std::string_view> command) {
   add(std::span(command.begin(), command.size()));
 }
@@ -228,6 +239,14 @@ slots::Result<NodeLink::Replies> NodeLink::exchange() {
     seen = std::max(seen, answered());
   }
   for (const auto& [begin, size] : places_) replies_.emplace_back(input_.get() + begin, size);
+  for (std::size_t done = 0; done < selects_.size(); ++done) {
+    const auto selected = replies_.begin() + static_cast<std::ptrdiff_t>(selects_[done] - done);
+    if (is_error(*selected)) {
+      return lose(Errc::Unavailable, fmt::format("SELECT says: {}", error_text(*selected)));
+    }
+    replies_.erase(selected);
+  }
+  selects_.clear();
   return Replies(replies_);
 }
 

@@ -49,6 +49,7 @@ struct NodeTraits {
   std::string run_id;
   bool knows_expire_time = false;  // PEXPIRETIME: from 7.0 on.
   bool may_evict_any_key = false;  // maxmemory with an allkeys-* policy.
+  Databases databases = {};        // That hold keys.
 };
 
 class NodeLink {
@@ -69,6 +70,10 @@ class NodeLink {
   [[nodiscard]] int socket() const { return socket_; }
   [[nodiscard]] const NodeTraits& traits() const { return traits_; }
 
+  // What is added from now on means this database (0 at first). Costs no round trip: the node is told
+  // with the next exchange(). When it refuses, what followed has run in another database, and the
+  // link ends: whoever copies has to begin anew.
+  void select(Database database);
   // Gathers a command for the next exchange().
   void add(std::initializer_list<std::string_view> command);
   void add(std::span<const std::string_view> command);
@@ -108,6 +113,9 @@ class NodeLink {
   int socket_ = -1;
   std::uint64_t client_id_ = 0;  // 0: not known yet.
   NodeTraits traits_;
+
+  Database database_ = 0;
+  std::vector<std::size_t> selects_;  // Their places among what was added.
 
   std::string output_;
   std::size_t written_ = 0;         // Of output_.

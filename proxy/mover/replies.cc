@@ -23,6 +23,10 @@ std::int64_t integer_of(std::string_view reply) {
   return resp::ReplyCursor(reply).read_integer().value_or(-1);
 }
 
+bool is_null(std::string_view reply) {
+  return reply.starts_with('_') || reply.starts_with("$-1") || reply.starts_with("*-1");
+}
+
 std::optional<std::int64_t> time_of(std::string_view reply) {
   resp::ReplyCursor cursor(reply);
   const auto header = cursor.read_header();

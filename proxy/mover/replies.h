@@ -12,6 +12,7 @@ namespace proxy::mover {
 [[nodiscard]] std::uint64_t number_of(std::string_view digits);  // 0 when it is none.
 [[nodiscard]] std::string_view bulk_of(std::string_view reply);  // Empty when it is none.
 [[nodiscard]] std::int64_t integer_of(std::string_view reply);   // -1 when it is none.
+[[nodiscard]] bool is_null(std::string_view reply);
 // Milliseconds since 1970, out of TIME's reply.
 [[nodiscard]] std::optional<std::int64_t> time_of(std::string_view reply);
 

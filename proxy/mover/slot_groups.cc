@@ -7,6 +7,7 @@ namespace {
 
 constexpr double kMsPerByte = 1e-5;
 constexpr double kMsPerStream = 0.05;
+constexpr double kMsPerDatabase = 0.3;  // A few round trips; the first one's count with its keys.
 
 constexpr std::uint64_t kRetryMs = 100;      // After the first failure; doubled each time,
 constexpr std::uint64_t kRetryMsMax = 5000;  // up to this.
@@ -20,24 +21,24 @@ constexpr double kSteadyScaleMin = 0.5;  // That small keys were quick says litt
 
 }  // namespace
 
-void SlotGroups::note_stream(const std::string& name, slots::SlotId slot, std::size_t bytes) {
-  streams_[slot][name] = bytes;
+void SlotGroups::note_stream(const DbKey& key, slots::SlotId slot, std::size_t bytes) {
+  streams_[slot][key] = bytes;
 }
 
-void SlotGroups::note_no_stream(const std::string& name, slots::SlotId slot) {
+void SlotGroups::note_no_stream(const DbKey& key, slots::SlotId slot) {
   auto of_slot = streams_.find(slot);
   if (of_slot == streams_.end()) return;
-  of_slot->second.erase(name);
+  of_slot->second.erase(key);
   if (of_slot->second.empty()) streams_.erase(of_slot);
 }
 
-std::vector<std::string> SlotGroups::streams_of(const slots::SlotSet& slots) const {
-  std::vector<std::string> names;
+std::vector<DbKey> SlotGroups::streams_of(const slots::SlotSet& slots) const {
+  std::vector<DbKey> keys;
   for (const auto& [slot, streams] : streams_) {
     if (!slots.contains(slot)) continue;
-    for (const auto& [name, bytes] : streams) names.push_back(name);
+    for (const auto& [key, bytes] : streams) keys.push_back(key);
   }
-  return names;
+  return keys;
 }
 
 std::optional<slots::SlotSet> SlotGroups::choose(const slots::SlotSet& open, const DirtyKeys& dirty,
@@ -95,7 +96,10 @@ std::size_t SlotGroups::size_after(unsigned failures) const {
 
 double SlotGroups::cost_ms(slots::SlotId slot, const DirtyKeys& dirty,
                            const LargeKeys& large) const {
-  return static_cast<double>(dirty.size_of(slot)) * (ms_per_key_ + payload_bytes_ * kMsPerByte) *
+  const std::size_t names = dirty.size_of(slot);
+  const double round_trips = names == 0 ? 0 : (databases_ - 1) * kMsPerDatabase;
+  return (static_cast<double>(names) * databases_ * (ms_per_key_ + payload_bytes_ * kMsPerByte) +
+          round_trips) *
              scale_ +
          steady_cost_ms(slot, large);
 }

@@ -25,9 +25,9 @@ class SlotGroups {
       : pause_ms_(pause_ms), group_slots_(group_slots) {}
 
   // --- streams that are none of the large keys, as the copies show them
-  void note_stream(const std::string& name, slots::SlotId slot, std::size_t payload_bytes);
-  void note_no_stream(const std::string& name, slots::SlotId slot);
-  [[nodiscard]] std::vector<std::string> streams_of(const slots::SlotSet& slots) const;
+  void note_stream(const DbKey& key, slots::SlotId slot, std::size_t payload_bytes);
+  void note_no_stream(const DbKey& key, slots::SlotId slot);
+  [[nodiscard]] std::vector<DbKey> streams_of(const slots::SlotSet& slots) const;
 
   // Of `open`, the slots to fence now; nothing while none is quiet enough or all had to wait.
   [[nodiscard]] std::optional<slots::SlotSet> choose(const slots::SlotSet& open,
@@ -49,6 +49,8 @@ class SlotGroups {
   // From now on every key is copied in pieces.
   void note_pieces() { ms_per_key_ = LargeKeys::kMsPerKey; }
   void forget_streams() { streams_.clear(); }
+  // A dirty name stands for its key in each of so many.
+  void note_databases(std::size_t count) { databases_ = static_cast<double>(count); }
 
   // The slot whose fence was lifted most often, and how often; for people.
   struct Worst {
@@ -69,8 +71,9 @@ class SlotGroups {
 
   std::uint32_t pause_ms_;
   std::uint32_t group_slots_;
-  std::map<slots::SlotId, std::map<std::string, std::size_t>> streams_;  // Name to payload bytes.
-  std::map<slots::SlotId, Tries> tries_;                                 // Of slots that failed.
+  std::map<slots::SlotId, std::map<DbKey, std::size_t>> streams_;  // To payload bytes.
+  std::map<slots::SlotId, Tries> tries_;                           // Of slots that failed.
+  double databases_ = 1;
   double ms_per_key_ = 0.05;                    // To begin with; corrected by what copies took.
   double scale_ = 1;                            // What copies took against what was estimated.
   double payload_bytes_ = 100;                  // Of a key, on average.

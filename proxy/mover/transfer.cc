@@ -98,7 +98,10 @@ void Transfer::Machine::hear_target(const Notices& notices) {
   if (notices.all) {
     is_marker_lost_ = true;
     if (phase_ == Phase::Copying || phase_ == Phase::CatchingUp) must_begin_anew_ = true;
-    if (!kept_.empty()) is_marker_doubted_ = must_drop_kept_ = true;
+    if (!kept_.empty()) {
+      is_marker_doubted_ = true;
+      must_drop_kept_ = must_drop_kept_ || may_drop_kept();
+    }
   }
   // Somebody has changed a copy, or left one behind the purge: the source says what is right.
   const bool has_copies = phase_ != Phase::Connecting && !ending_ && !must_begin_anew_;
@@ -115,9 +118,31 @@ void Transfer::Machine::hear_target(const Notices& notices) {
   }
 }
 
-void Transfer::Machine::note_changed(const std::string& key, slots::SlotId slot) {
-  if (pieces_ && pieces_->name == key) pieces_->has_changed = true;
-  if (!large_.note_changed(key, slot, now_ms_)) dirty_.add(key, slot);
+void Transfer::Machine::note_changed(const std::string& name, slots::SlotId slot) {
+  if (pieces_ && pieces_->key.name == name) pieces_->has_changed = true;
+  const bool is_large = large_.note_changed(name, slot, now_ms_);
+  if (!is_large || databases_.size() > 1) dirty_.add(name, slot);
+}
+
+bool Transfer::Machine::forget_dirty(const std::string& name, slots::SlotId slot) {
+  if (databases_.size() == 1) return dirty_.remove(name, slot);
+  return dirty_.has(name, slot);  // It may be another database's key that has changed.
+}
+
+// What was written to a database before it was first seen in use is found by a pass over it; what
+// is written to it later, by its name.
+bool Transfer::Machine::note_databases(const UsedDatabases& used) {
+  Databases found = used.source;
+  found.insert(used.target.begin(), used.target.end());
+  bool is_any_new = false;
+  for (const Database database : found) {
+    if (!databases_.insert(database).second) continue;
+    is_any_new = true;
+    if (used.target.contains(database)) passes_.push_back({Side::Target, database});
+    if (used.source.contains(database)) passes_.push_back({Side::Source, database});
+  }
+  groups_.note_databases(databases_.size());
+  return is_any_new;
 }
 
 void Transfer::Machine::on(Connected& connected) {
@@ -127,6 +152,7 @@ void Transfer::Machine::on(Connected& connected) {
   connect_reason_.clear();
   marker_ = std::max(marker_, connected.marker);
   may_evict_marker_ = may_evict_marker_ || connected.may_evict_marker;
+  (void)note_databases(connected.databases);  // resume() begins passes over all.
   if (!kept_.empty()) judge_marker(connected);
   // Another process may have come back from before the purge.
   if (target_run_id_ != connected.target_run_id) is_purged_ = false;
@@ -162,11 +188,16 @@ void Transfer::Machine::judge_marker(const Connected& connected) {
 void Transfer::Machine::on(Scanned& scanned) {
   expect<Scan>();
   cursor_ = scanned.cursor;
-  is_pass_over_ = scanned.cursor == 0;
+  is_scan_over_ = scanned.cursor == 0;
   const slots::SlotSet slots = phase_ == Phase::Collecting ? kept_slots() : open_;
+  const bool is_purging_late = phase_ == Phase::Copying && passes_.front().side == Side::Target;
   for (std::string& key : scanned.keys) {
     const bool is_reserved = resp::is_reserved_key(key);
-    if (is_reserved ? is_left_over(key) : slots.contains(slots::slot_of_key(key))) {
+    const slots::SlotId slot = slots::slot_of_key(key);
+    if (!(is_reserved ? is_left_over(key) : slots.contains(slot))) continue;
+    if (is_purging_late) {  // The source says what is right.
+      note_changed(key, slot);
+    } else {
       passed_.push_back(std::move(key));
     }
   }
@@ -185,7 +216,7 @@ void Transfer::Machine::on(ReadDone& done) {
   for (std::size_t i = reading_.size(); i > batch_.size(); --i) {  // Each to where it came from.
     std::string& name = reading_[i - 1];
     if (is_recopy_) {
-      dirty_.put_back(name, slots::slot_of_key(name));
+      due_.push_front({std::move(name), batch_database_});
     } else {
       passed_.push_front(std::move(name));
     }
@@ -224,12 +255,12 @@ void Transfer::Machine::on(WriteDone& done) {
   is_group_written_ = true;
   write_reason_.clear();
   for (const WriteDone::Failure& failure : done.failures) {
-    note_write_failure(written_[failure.index].name, failure.fate, failure.text);
+    note_write_failure({written_[failure.index].name, batch_database_}, failure.fate, failure.text);
   }
   written_.clear();
 }
 
-void Transfer::Machine::note_write_failure(const std::string& key, WriteFate fate,
+void Transfer::Machine::note_write_failure(const DbKey& key, WriteFate fate,
                                            const std::string& text) {
   switch (fate) {
     case WriteFate::Ok:
@@ -260,8 +291,14 @@ void Transfer::Machine::on(const Removed&) {
   if (is_fenced()) is_group_written_ = true;
 }
 
-void Transfer::Machine::on(const Caught&) {
+void Transfer::Machine::on(const Caught& caught) {
   expect<CatchFeeds>();
+  if (note_databases(caught.databases)) {
+    if (is_fenced()) leave_fence("");
+    phase_ = Phase::Copying;
+    round_left_ = 0;
+    return;
+  }
   if (fence_step_ == FenceStep::Catch) {
     const std::uint64_t waited_ms = now_ms_ - fenced_at_ms_;
     estimated_ms_ = groups_.cost_ms(group_, dirty_, large_);
@@ -307,7 +344,7 @@ void Transfer::Machine::on(const Committed&) {
   kept_.push_back({group_, marker_});
   // Lost since it was put, perhaps after the commit.
   if (is_marker_lost_) is_marker_doubted_ = true;
-  if (was_target_flushed_) must_drop_kept_ = true;
+  if (was_target_flushed_) must_drop_kept_ = may_drop_kept();
   dirty_.remove_slots(group_);
   large_.remove_slots(group_);
   groups_.note_committed(group_);
@@ -379,6 +416,7 @@ void Transfer::Machine::on(const NodeLost& lost) {
       fmt::format("{}: {}", lost.side == Side::Source ? spec_.source : spec_.target, lost.reason);
   reading_.clear();
   batch_.clear();
+  due_.clear();
   written_.clear();
   if (is_fenced()) leave_fence("");
   pieces_.reset();

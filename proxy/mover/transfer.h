@@ -27,6 +27,11 @@
 // hidden name on the target (piece_key()); the whole then takes the key's name. A change while the
 // pieces are copied means to begin again (large_keys.h), and other slots go on meanwhile.
 //
+// A slot moves in all numbered databases (databases.h). The feeds name keys without their database:
+// a changed name stands for its key in every database that is in use at either node, as far as that
+// is known. Every CatchFeeds tells which are; one that was not known has a pass of its own, at the
+// target for what lies there, and at the source for what was written before.
+//
 // Keys of the proxy's own (resp::is_reserved_key) are never read, copied or purged, but for hidden
 // names that earlier tries left behind.
 //
@@ -41,6 +46,7 @@
 #include <variant>
 #include <vector>
 
+#include "proxy/mover/databases.h"
 #include "slots/slot.h"
 #include "slots/slot_map.h"
 
@@ -48,7 +54,7 @@ namespace proxy::mover {
 
 enum class Side : std::uint8_t { Source, Target };
 
-// One key as the source had it at one instant.
+// One key as the source had it at one instant; the action says in which database.
 struct KeyValue {
   std::string name;
   bool exists = false;
@@ -66,7 +72,8 @@ struct KeyValue {
 //
 // Each is answered by the outcome named beside it. Those that speak with a node may be answered by
 // NodeLost instead: a connection or a feed broke, and what was under way may still happen, until
-// the next Connect. A feed's end is told with the next action that speaks with a node.
+// the next Connect. A feed's end is told with the next action that speaks with a node. Those that
+// name keys mean them in one `database`, on both sides.
 
 // -> Connected. First ends for certain (CLIENT KILL, answered) what movers that have ended left
 // connected, of any plan and any process: none of their commands runs after this one.
@@ -75,19 +82,23 @@ struct Scan {  // -> Scanned.
   Side side = Side::Source;
   std::uint64_t cursor = 0;
   std::uint32_t count = 0;
+  Database database = 0;
 };
 // -> ReadDone. From the source, value and expiry of each. A change that comes between reading the
 // one and the other must be reported by the feed afterwards.
 struct Read {
   std::vector<std::string> keys;
   bool is_whole = false;  // Large values too.
+  Database database = 0;
 };
 struct Write {  // -> WriteDone. To the target; what does not exist is removed there.
   std::vector<KeyValue> values;
+  Database database = 0;
 };
 struct Remove {  // -> Removed.
   Side side = Side::Source;
   std::vector<std::string> keys;
+  Database database = 0;
 };
 using Words = std::vector<std::string>;  // A command.
 // Where the next piece of a key begins; the affair of whoever reads pieces. Without a type: at the
@@ -105,17 +116,20 @@ struct ReadPiece {
   std::string key;
   PiecePlace from;
   bool is_any_size = false;  // Else a key that is not large is told as such.
+  Database database = 0;
 };
 // -> PieceWritten. To piece_key() on the target, which the first piece makes anew.
 struct WritePiece {
   std::vector<Words> commands;
   bool is_first = false;
+  Database database = 0;
 };
 // -> Published. If piece_key() has as many elements as the key has on the source, it takes the
 // key's name and expiry at the target, in one instant.
 struct Publish {
   std::string key;
   std::string type;
+  Database database = 0;
 };
 // -> GroupsRenewed. Makes the consumer groups of a stream on the target, whose entries are copied,
 // those that it has on the source. A group that has the same figures on both sides, and whose
@@ -124,8 +138,11 @@ struct RenewGroups {
   std::string key;
   std::int64_t unchanged_since_ms = 0;  // By the source's clock.
   std::uint64_t pending_max = 0;        // Groups that have changed and have more: Incomplete.
+  Database database = 0;
 };
-struct CatchFeeds {};  // -> Caught: all that was acknowledged before has been reported after it.
+// -> Caught: all that was acknowledged before has been reported after it, and the databases in
+// which it was written are named.
+struct CatchFeeds {};
 // -> Fenced or NotFenced. Once fenced, nobody writes these slots nor flushes either node, and
 // nothing that was sent to the source for them can still run. No answer within `limit_ms`:
 // NotFenced. What follows under the fence has the rest of `limit_ms`: then the fence is lifted,
@@ -135,8 +152,8 @@ struct Fence {
   std::uint32_t limit_ms = 0;
 };
 struct LiftFence {};  // -> Lifted. Speaks with no node. Without a fence it does nothing.
-// -> MarkerPut. Writes `number` to the target's marker_key(): the target's own proof that it holds
-// all copies of that commit and those before.
+// -> MarkerPut. Writes `number` to the target's marker_key(), in database 0: the target's own proof
+// that it holds all copies of that commit and those before.
 struct PutMarker {
   std::uint64_t number = 0;
 };
@@ -182,6 +199,7 @@ struct Connected {
   std::string target_run_id;
   std::uint64_t marker = 0;       // What marker_key() says on the target; 0: there is none.
   bool may_evict_marker = false;  // The target evicts any key (allkeys-*) when it is full.
+  UsedDatabases databases = {};
 };
 struct Scanned {
   std::uint64_t cursor = 0;  // 0: the scan is over.
@@ -243,7 +261,9 @@ struct GroupsRenewed {
   std::uint64_t pending = 0;
   std::int64_t read_at_ms = -1;
 };
-struct Caught {};
+struct Caught {
+  UsedDatabases databases = {};
+};
 struct Fenced {
   std::uint64_t held_ms = 0;  // So long clients have been held back by now.
 };
@@ -286,8 +306,8 @@ using Outcome = std::variant<Started, Connected, Scanned, ReadDone, WriteDone, R
 
 // What a feed has said since the last event. All that it said before it broke comes with NodeLost.
 struct Notices {
-  std::vector<std::string> keys;
-  bool all = false;  // FLUSHALL or FLUSHDB: every key.
+  std::vector<std::string> keys;  // In some database.
+  bool all = false;               // FLUSHALL, or FLUSHDB of some database: every key.
 };
 
 enum class Wish : std::uint8_t { Run, Pause, Abort };

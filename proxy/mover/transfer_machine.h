@@ -6,6 +6,9 @@
 // Two rules hold the copies together: a name leaves the set of dirty ones before its key is read,
 // so that a change which the read does not show makes it dirty again; and what was taken out and
 // not written is put back, whenever a fence is lifted early.
+//
+// A dirty name stands for its key in every database of `databases_`; it is taken apart into these
+// (due_) when its turn has come, and all of them are read before anything is fenced.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +44,7 @@ class Transfer::Machine {
   };
   // The key that is being copied in pieces: one at a time, for there is one name to copy to.
   struct PieceCopy {
-    std::string name;
+    DbKey key;
     slots::SlotId slot = 0;
     bool is_any_size = false;
     PiecePlace next = {};
@@ -81,7 +84,7 @@ class Transfer::Machine {
   void on(const PieceWritten& written);
   void on(const Published& published);
   void on(const GroupsRenewed& renewed);
-  void on(const Caught&);
+  void on(const Caught& caught);
   void on(const Fenced& fenced) {
     expect<Fence>();
     fenced_at_ms_ = now_ms_ - fenced.held_ms;
@@ -101,10 +104,15 @@ class Transfer::Machine {
   void on(const NodeLost& lost);
   void hear_source(const Notices& notices);
   void hear_target(const Notices& notices);
-  void note_write_failure(const std::string& key, WriteFate fate, const std::string& text);
-  void note_changed(const std::string& key, slots::SlotId slot);
+  void note_write_failure(const DbKey& key, WriteFate fate, const std::string& text);
+  void note_changed(const std::string& name, slots::SlotId slot);
+  // From now on other than by its name it is known that the key has to be copied. Whether it was
+  // dirty.
+  bool forget_dirty(const std::string& name, slots::SlotId slot);
+  // Whether some were not known; in a pass over the source they are passed over then too.
+  bool note_databases(const UsedDatabases& used);
   void note_written(const Written& written, slots::SlotId slot);
-  void note_unreadable(const std::string& key, WriteFate fate, const std::string& text);
+  void note_unreadable(const DbKey& key, WriteFate fate, const std::string& text);
   void judge_marker(const Connected& connected);
   [[nodiscard]] bool is_left_over(const std::string& key) const;
 
@@ -118,20 +126,24 @@ class Transfer::Machine {
   [[nodiscard]] Action go_on_in_fence();
   [[nodiscard]] Action keep();
   [[nodiscard]] Action collect();
-  [[nodiscard]] Action read(std::vector<std::string> names, bool is_recopy);
+  [[nodiscard]] std::optional<Action> scan();  // Nothing: the passes of this phase are over.
+  [[nodiscard]] Action read(std::vector<std::string> names, Database database, bool is_recopy);
+  [[nodiscard]] std::optional<Action> read_due();
+  void make_due(const std::vector<std::string>& names);
   [[nodiscard]] Action copy_in_fence();
   [[nodiscard]] Action write();
   [[nodiscard]] Action finish();
   [[nodiscard]] Action wait_until(std::uint64_t at_ms) const;
 
   // --- copies in pieces (transfer_pieces.cc)
-  [[nodiscard]] Action begin_pieces(const std::string& name, bool is_any_size, bool is_recopy);
+  [[nodiscard]] Action begin_pieces(const DbKey& key, bool is_any_size, bool is_recopy);
   [[nodiscard]] Action begin_large(LargeKeys::Key& key);
   [[nodiscard]] Action go_on_in_pieces();
   // What a copy in pieces has left to be done before anything else is copied.
   [[nodiscard]] std::optional<Action> settle_pieces();
   [[nodiscard]] bool owns_pieces() const;  // It is under the fence that they are copied.
   void note_large(const KeyValue& value);
+  void note_pieces_left(const PieceCopy& copy);
   void drop_pieces();                        // In order: to be copied again.
   void fail_pieces(const std::string& why);  // In vain: later again.
   [[nodiscard]] slots::SlotSet fenceable() const;
@@ -146,11 +158,15 @@ class Transfer::Machine {
   void put_back_batch();                     // What was taken is not written.
   void begin_ending(Finish::How how, std::string reason);  // In good order: purge, keep, collect.
   void resume();                                           // After a Connect.
-  void enter(Phase phase);                                 // And begin its pass, if it has one.
+  void enter(Phase phase);                                 // And begin its passes, if it has any.
   void update_progress();
   [[nodiscard]] std::string why_waiting() const;
   [[nodiscard]] std::size_t batch_size() const;
   [[nodiscard]] slots::SlotSet kept_slots() const;
+  // Whether a flush of the target has flushed all that was committed. With several databases it may
+  // have been another one: then what the source keeps is kept until the target is durable, and a
+  // target that has lost its marker meanwhile is for a human to judge.
+  [[nodiscard]] bool may_drop_kept() const { return databases_.size() == 1; }
   [[nodiscard]] bool is_group_dirty();
   [[nodiscard]] bool is_fenced() const { return fence_step_ != FenceStep::None; }
   // Of an action in Action.
@@ -185,15 +201,24 @@ class Transfer::Machine {
   std::uint64_t connect_at_ms_ = 0;
   std::string target_run_id_;
 
-  // --- a pass over a node's keys: purge, copy or collect
+  // --- passes over a node's keys, a database at a time: purge, copy or collect
+  struct Pass {
+    Side side = Side::Source;
+    Database database = 0;
+  };
+  // In use at either node, at any time until now.
+  Databases databases_ = {0};
+  std::deque<Pass> passes_;  // Of this phase; the first one is under way.
   std::uint64_t cursor_ = 0;
-  bool is_pass_over_ = false;
+  bool is_scan_over_ = false;       // Of the first pass.
   std::deque<std::string> passed_;  // Names of the last Scanned that are still to be dealt with.
 
   // --- copies
   DirtyKeys dirty_;
   SlotGroups groups_;
+  std::deque<DbKey> due_;  // Of names that were taken out of dirty_, still to be read.
   std::vector<std::string> reading_;
+  Database batch_database_ = 0;                    // Of what is read and written.
   std::vector<KeyValue> batch_;                    // Read, to be written.
   std::vector<Written> written_;                   // Being written.
   bool is_recopy_ = false;                         // The batch is of dirty names.
@@ -209,18 +234,18 @@ class Transfer::Machine {
   // --- copies in pieces
   LargeKeys large_;
   std::optional<PieceCopy> pieces_;
-  bool must_remove_pieces_ = false;  // What was written of them is of no use any more.
-  std::optional<std::string> gone_;  // To be removed from the target: the source has no such key.
-  bool is_piece_due_ = false;        // In this round.
-  bool is_target_older_ = false;     // It can't read any payload: all keys go in pieces.
+  std::optional<Database> pieces_left_in_;  // What was written of them is of no use any more.
+  std::optional<DbKey> gone_;     // To be removed from the target: the source has no such key.
+  bool is_piece_due_ = false;     // In this round.
+  bool is_target_older_ = false;  // It can't read any payload: all keys go in pieces.
 
   // --- the fence
   FenceStep fence_step_ = FenceStep::None;
   bool must_lift_ = false;
   slots::SlotSet group_;
-  std::vector<std::string> streams_;   // Of the group, still to be copied.
-  std::vector<std::string> renewals_;  // Large ones whose groups are still to be renewed.
-  std::string renewing_;
+  std::vector<DbKey> streams_;   // Of the group, still to be copied.
+  std::vector<DbKey> renewals_;  // Large ones whose groups are still to be renewed.
+  DbKey renewing_;
   std::uint64_t fenced_at_ms_ = 0;
   std::uint64_t copied_since_ms_ = 0;
   double estimated_ms_ = 0;

@@ -24,33 +24,35 @@ constexpr double kPauseAdvisedMsMax = 5000;  // A longer pause is no advice.
 
 void Transfer::Machine::note_large(const KeyValue& value) {
   const slots::SlotId slot = slots::slot_of_key(value.name);
-  dirty_.remove(value.name, slot);
-  groups_.note_no_stream(value.name, slot);
-  const LargeKeys::Key& key = large_.note(value.name, slot, value.large_bytes);
+  const DbKey found{value.name, batch_database_};
+  (void)forget_dirty(value.name, slot);
+  groups_.note_no_stream(found, slot);
+  const LargeKeys::Key& key = large_.note(found, slot, value.large_bytes);
   if (is_fenced() && LargeKeys::cost_ms(key) > groups_.budget_ms()) {
     leave_fence(fmt::format("{} is too large for a last copy", words_of(key)));
   }
 }
 
 void Transfer::Machine::note_written(const Written& written, slots::SlotId slot) {
-  if (LargeKeys::Key* key = large_.find(written.name, slot)) {  // Whole.
+  const DbKey name{written.name, batch_database_};
+  if (LargeKeys::Key* key = large_.find(name, slot)) {  // Whole.
     key->is_copied = !key->has_changed;
-    if (!written.exists && key->is_copied) large_.forget(written.name, slot);
+    if (!written.exists && key->is_copied) large_.forget(name, slot);
   } else if (written.is_stream && written.payload_bytes > kRenewedBytes) {
-    groups_.note_no_stream(written.name, slot);
-    LargeKeys::Key& stream = large_.note(written.name, slot, written.payload_bytes);
+    groups_.note_no_stream(name, slot);
+    LargeKeys::Key& stream = large_.note(name, slot, written.payload_bytes);
     stream.type = "stream";
-    stream.is_copied = !dirty_.remove(written.name, slot);
+    stream.is_copied = !forget_dirty(written.name, slot);
   } else if (written.is_stream) {
-    groups_.note_stream(written.name, slot, written.payload_bytes);
+    groups_.note_stream(name, slot, written.payload_bytes);
   } else {
-    groups_.note_no_stream(written.name, slot);
+    groups_.note_no_stream(name, slot);
   }
 }
 
-void Transfer::Machine::note_unreadable(const std::string& name, WriteFate fate,
+void Transfer::Machine::note_unreadable(const DbKey& name, WriteFate fate,
                                         const std::string& text) {
-  const slots::SlotId slot = slots::slot_of_key(name);
+  const slots::SlotId slot = slots::slot_of_key(name.name);
   if (const LargeKeys::Key* key = large_.find(name, slot); key != nullptr && key->is_whole) {
     return begin_ending(
         Finish::How::Failed,
@@ -62,7 +64,7 @@ void Transfer::Machine::note_unreadable(const std::string& name, WriteFate fate,
     is_target_older_ = true;
     groups_.note_pieces();
   } else {
-    dirty_.remove(name, slot);
+    (void)forget_dirty(name.name, slot);
     large_.note(name, slot, 0).is_any_size = true;
   }
   if (is_fenced()) leave_fence("");
@@ -72,7 +74,7 @@ void Transfer::Machine::on(PieceRead& read) {
   expect<ReadPiece>();
   using Fate = PieceRead::Fate;
   PieceCopy& copy = *pieces_;
-  LargeKeys::Key* key = large_.find(copy.name, copy.slot);
+  LargeKeys::Key* key = large_.find(copy.key, copy.slot);
   if (read.fate == Fate::Ok) {
     if (copy.type.empty()) {
       copy.type = read.next.type;
@@ -88,19 +90,19 @@ void Transfer::Machine::on(PieceRead& read) {
   }
   if (read.fate == Fate::Changed) return fail_pieces("it changed while it was copied");
   const PieceCopy left = *std::exchange(pieces_, std::nullopt);
-  must_remove_pieces_ = left.is_begun;
+  note_pieces_left(left);
   if (read.fate == Fate::Whole) {
-    LargeKeys::Key& whole = large_.note(left.name, left.slot, read.key_bytes);
+    LargeKeys::Key& whole = large_.note(left.key, left.slot, read.key_bytes);
     whole.type = read.next.type;
     whole.is_whole = true;
     whole.why = read.text;
-    if (left.is_any_size) note_unreadable(left.name, WriteFate::Unreadable, "older");
+    if (left.is_any_size) note_unreadable(left.key, WriteFate::Unreadable, "older");
     return;
   }
-  large_.forget(left.name, left.slot);
-  groups_.note_no_stream(left.name, left.slot);
-  if (read.fate == Fate::Gone) gone_ = left.name;
-  if (read.fate == Fate::Small || left.has_changed) dirty_.put_back(left.name, left.slot);
+  large_.forget(left.key, left.slot);
+  groups_.note_no_stream(left.key, left.slot);
+  if (read.fate == Fate::Gone) gone_ = left.key;
+  if (read.fate == Fate::Small || left.has_changed) dirty_.put_back(left.key.name, left.slot);
 }
 
 void Transfer::Machine::on(const PieceWritten& written) {
@@ -112,30 +114,30 @@ void Transfer::Machine::on(const PieceWritten& written) {
     return;
   }
   // Some of it may have been written: it can't be repeated.
-  const std::string name = pieces_->name;
+  const DbKey key = pieces_->key;
   drop_pieces();
-  note_write_failure(name, written.fate, written.text);
+  note_write_failure(key, written.fate, written.text);
 }
 
 void Transfer::Machine::on(const Published& published) {
   expect<Publish>();
   if (published.fate == WriteFate::Incomplete) return fail_pieces(published.text);
   if (published.fate != WriteFate::Ok) {
-    const std::string name = pieces_->name;
+    const DbKey key = pieces_->key;
     drop_pieces();
-    return note_write_failure(name, published.fate, published.text);
+    return note_write_failure(key, published.fate, published.text);
   }
   const PieceCopy copy = *std::exchange(pieces_, std::nullopt);
   is_group_written_ = true;
   ++progress_.keys_copied;
   if (copy.is_recopy) ++progress_.keys_recopied;
-  groups_.note_no_stream(copy.name, copy.slot);
-  LargeKeys::Key* key = large_.find(copy.name, copy.slot);
+  groups_.note_no_stream(copy.key, copy.slot);
+  LargeKeys::Key* key = large_.find(copy.key, copy.slot);
   if (key == nullptr && copy.type != "stream") return;
   if (key == nullptr) {  // From now on its groups are renewed.
-    key = &large_.note(copy.name, copy.slot, copy.bytes);
+    key = &large_.note(copy.key, copy.slot, copy.bytes);
     key->is_any_size = copy.is_any_size;
-    dirty_.remove(copy.name, copy.slot);
+    (void)forget_dirty(copy.key.name, copy.slot);
   }
   key->type = copy.type;
   key->bytes = copy.bytes;
@@ -149,7 +151,7 @@ void Transfer::Machine::on(const Published& published) {
 void Transfer::Machine::on(const GroupsRenewed& renewed) {
   expect<RenewGroups>();
   is_group_written_ = true;
-  const slots::SlotId slot = slots::slot_of_key(renewing_);
+  const slots::SlotId slot = slots::slot_of_key(renewing_.name);
   LargeKeys::Key* key = large_.find(renewing_, slot);
   if (key == nullptr) return;
   switch (renewed.fate) {
@@ -175,14 +177,14 @@ void Transfer::Machine::on(const GroupsRenewed& renewed) {
 
 // --- what to do
 
-Action Transfer::Machine::begin_pieces(const std::string& name, bool is_any_size, bool is_recopy) {
+Action Transfer::Machine::begin_pieces(const DbKey& key, bool is_any_size, bool is_recopy) {
   SP_ASSERT(!pieces_);
-  const slots::SlotId slot = slots::slot_of_key(name);
-  if (LargeKeys::Key* key = large_.find(name, slot)) {
-    ++key->copies;
-    key->has_changed = false;
+  const slots::SlotId slot = slots::slot_of_key(key.name);
+  if (LargeKeys::Key* large = large_.find(key, slot)) {
+    ++large->copies;
+    large->has_changed = false;
   }
-  pieces_ = PieceCopy{.name = name, .slot = slot, .is_any_size = is_any_size};
+  pieces_ = PieceCopy{.key = key, .slot = slot, .is_any_size = is_any_size};
   pieces_->is_recopy = is_recopy;
   is_piece_due_ = true;
   return go_on_in_pieces();
@@ -191,18 +193,20 @@ Action Transfer::Machine::begin_pieces(const std::string& name, bool is_any_size
 Action Transfer::Machine::begin_large(LargeKeys::Key& key) {
   is_idle_round_ = false;
   if (key.is_copied) {
-    renewing_ = key.name;
-    return RenewGroups{key.name, key.groups_at_ms, std::numeric_limits<std::uint64_t>::max()};
+    renewing_ = key.key;
+    return RenewGroups{key.key.name, key.groups_at_ms, std::numeric_limits<std::uint64_t>::max(),
+                       key.key.database};
   }
   const bool is_recopy = key.copies > 0;
   if (!key.is_whole) {
-    return begin_pieces(key.name, key.is_any_size || is_target_older_, is_recopy);
+    return begin_pieces(DbKey(key.key), key.is_any_size || is_target_older_, is_recopy);
   }
   ++key.copies;
   key.has_changed = false;
   is_recopy_ = is_recopy;
-  reading_ = {key.name};
-  return Read{{key.name}, true};
+  reading_ = {key.key.name};
+  batch_database_ = key.key.database;
+  return Read{reading_, true, batch_database_};
 }
 
 Action Transfer::Machine::go_on_in_pieces() {
@@ -211,12 +215,13 @@ Action Transfer::Machine::go_on_in_pieces() {
   if (copy.piece) {
     is_piece_due_ = false;
     copy.writing_bytes = copy.piece->bytes;
-    WritePiece write{std::move(copy.piece->commands), !std::exchange(copy.is_begun, true)};
+    WritePiece write{std::move(copy.piece->commands), !std::exchange(copy.is_begun, true),
+                     copy.key.database};
     copy.piece.reset();
     return write;
   }
-  if (copy.is_read) return Publish{copy.name, copy.type};
-  return ReadPiece{copy.name, copy.next, copy.is_any_size};
+  if (copy.is_read) return Publish{copy.key.name, copy.type, copy.key.database};
+  return ReadPiece{copy.key.name, copy.next, copy.is_any_size, copy.key.database};
 }
 
 std::optional<Action> Transfer::Machine::settle_pieces() {
@@ -227,9 +232,11 @@ std::optional<Action> Transfer::Machine::settle_pieces() {
       fail_pieces(fmt::format("{} lost what it had of it", spec_.target));
     }
   }
-  if (std::exchange(must_remove_pieces_, false)) return Remove{Side::Target, {piece_key_}};
+  if (const auto left_in = std::exchange(pieces_left_in_, std::nullopt)) {
+    return Remove{Side::Target, {piece_key_}, *left_in};
+  }
   if (auto gone = std::exchange(gone_, std::nullopt)) {
-    return Remove{Side::Target, {std::move(*gone)}};
+    return Remove{Side::Target, {std::move(gone->name)}, gone->database};
   }
   return std::nullopt;
 }
@@ -240,12 +247,16 @@ bool Transfer::Machine::owns_pieces() const {
 
 void Transfer::Machine::drop_pieces() {
   const PieceCopy copy = *std::exchange(pieces_, std::nullopt);
-  must_remove_pieces_ = copy.is_begun;
-  if (!large_.has(copy.name, copy.slot)) dirty_.put_back(copy.name, copy.slot);
+  note_pieces_left(copy);
+  if (!large_.has(copy.key, copy.slot)) dirty_.put_back(copy.key.name, copy.slot);
+}
+
+void Transfer::Machine::note_pieces_left(const PieceCopy& copy) {
+  if (copy.is_begun) pieces_left_in_ = copy.key.database;
 }
 
 void Transfer::Machine::fail_pieces(const std::string& why) {
-  LargeKeys::Key* key = large_.find(pieces_->name, pieces_->slot);
+  LargeKeys::Key* key = large_.find(pieces_->key, pieces_->slot);
   if (key != nullptr && !is_fenced()) large_.note_vain_try(*key, now_ms_, why);
   drop_pieces();
 }
@@ -311,9 +322,10 @@ std::string Transfer::Machine::advice_for(slots::SlotId slot) const {
 
 std::string Transfer::Machine::large_key_words() const {
   const PieceCopy& copy = *pieces_;
-  if (!large_.has(copy.name, copy.slot) || copy.type.empty()) return "";
-  return fmt::format("{} ({}, {} in memory) goes in pieces: {} so far", conf::in_quotes(copy.name),
-                     copy.type, megabytes(copy.bytes), megabytes(copy.written_bytes));
+  if (!large_.has(copy.key, copy.slot) || copy.type.empty()) return "";
+  return fmt::format("{} ({}, {} in memory) goes in pieces: {} so far",
+                     conf::in_quotes(copy.key.name), copy.type, megabytes(copy.bytes),
+                     megabytes(copy.written_bytes));
 }
 
 }  // namespace proxy::mover

@@ -90,8 +90,9 @@ Action Transfer::Machine::connect() {
 }
 
 Action Transfer::Machine::purge() {
-  if (!passed_.empty()) return Remove{Side::Target, take(passed_, kRemoveBatch)};
-  if (!is_pass_over_) return Scan{Side::Target, cursor_, kScanCount};
+  if (!passed_.empty())
+    return Remove{Side::Target, take(passed_, kRemoveBatch), passes_.front().database};
+  if (auto action = scan()) return *action;
   if (ending_) {
     is_purged_ = true;
     enter(Phase::Keeping);
@@ -106,16 +107,14 @@ Action Transfer::Machine::copy() {
   if (auto action = settle_pieces()) return *action;
   if (pieces_) return go_on_in_pieces();
   is_dirty_turn_ = !is_dirty_turn_ && dirty_.size() > kDirtyInPassMax;
-  if (is_dirty_turn_) {
-    auto names = dirty_.take_cool(batch_size(), now_ms_);
-    if (!names.empty()) return read(std::move(names), true);
-  }
+  if (is_dirty_turn_) make_due(dirty_.take_cool(batch_size(), now_ms_));
+  if (auto action = read_due()) return *action;
   if (!passed_.empty()) {
     auto names = take(passed_, batch_size());
-    for (const std::string& name : names) dirty_.remove(name, slots::slot_of_key(name));
-    return read(std::move(names), false);
+    for (const std::string& name : names) (void)forget_dirty(name, slots::slot_of_key(name));
+    return read(std::move(names), passes_.front().database, false);
   }
-  if (!is_pass_over_) return Scan{Side::Source, cursor_, kScanCount};
+  if (auto action = scan()) return *action;
   enter(Phase::CatchingUp);
   return catch_up();
 }
@@ -144,14 +143,14 @@ Action Transfer::Machine::catch_up() {
   if (std::exchange(is_piece_due_, false) && !pieces_) {
     if (LargeKeys::Key* key = large_.next(now_ms_)) return begin_large(*key);
   }
-  if (round_left_ > 0) {
-    auto names = dirty_.take_cool(std::min(batch_size(), round_left_), now_ms_);
-    if (!names.empty()) {
-      round_left_ -= names.size();
-      is_idle_round_ = false;
-      return read(std::move(names), true);
-    }
-    round_left_ = 0;
+  for (;;) {
+    if (auto action = read_due()) return *action;
+    if (round_left_ == 0) break;
+    const auto names = dirty_.take_cool(std::min(batch_size(), round_left_), now_ms_);
+    if (names.empty()) round_left_ = 0;
+    if (!names.empty()) is_idle_round_ = false;
+    round_left_ -= names.size();
+    make_due(names);
   }
   if (std::exchange(is_idle_round_, false)) return wait_until(now_ms_ + kIdleRoundMs);
   return CatchFeeds{};
@@ -191,13 +190,16 @@ Action Transfer::Machine::copy_in_fence() {
   if (!batch_.empty()) return write();
   if (auto action = settle_pieces()) return *action;
   if (owns_pieces()) return go_on_in_pieces();
-  auto names = dirty_.take_of(group_, batch_size());
-  while (names.size() < batch_size() && !streams_.empty()) {
-    dirty_.remove(streams_.back(), slots::slot_of_key(streams_.back()));
-    names.push_back(std::move(streams_.back()));
-    streams_.pop_back();
+  for (bool has_more = true; has_more;) {
+    if (auto action = read_due()) return *action;
+    make_due(dirty_.take_of(group_, batch_size()));
+    while (due_.size() < batch_size() && !streams_.empty()) {
+      (void)forget_dirty(streams_.back().name, slots::slot_of_key(streams_.back().name));
+      due_.push_back(std::move(streams_.back()));
+      streams_.pop_back();
+    }
+    has_more = !due_.empty();
   }
-  if (!names.empty()) return read(std::move(names), true);
   if (LargeKeys::Key* key = large_.next_of(group_)) {
     if (!pieces_ && LargeKeys::cost_ms(*key) <= groups_.budget_ms()) return begin_large(*key);
     leave_fence("");  // It has become large or changed just now: too late for this fence.
@@ -207,10 +209,10 @@ Action Transfer::Machine::copy_in_fence() {
   while (!renewals_.empty()) {
     renewing_ = std::move(renewals_.back());
     renewals_.pop_back();
-    const LargeKeys::Key* key = large_.find(renewing_, slots::slot_of_key(renewing_));
+    const LargeKeys::Key* key = large_.find(renewing_, slots::slot_of_key(renewing_.name));
     if (key == nullptr || !key->is_stream()) continue;
-    return RenewGroups{key->name, key->groups_at_ms,
-                       LargeKeys::pending_for(groups_.budget_ms() / 2)};
+    return RenewGroups{renewing_.name, key->groups_at_ms,
+                       LargeKeys::pending_for(groups_.budget_ms() / 2), renewing_.database};
   }
   groups_.note_copied(estimated_ms_, now_ms_ - copied_since_ms_);
   estimated_ms_ = 0;
@@ -226,12 +228,12 @@ Action Transfer::Machine::keep() {
 
 Action Transfer::Machine::collect() {
   if (!passed_.empty()) {
-    Remove remove{Side::Source, take(passed_, kRemoveBatch)};
+    Remove remove{Side::Source, take(passed_, kRemoveBatch), passes_.front().database};
     removing_ = remove.keys.size();
     return remove;
   }
-  if (is_pass_over_) return Collected{kept_slots()};
-  return Scan{Side::Source, cursor_, kScanCount};
+  if (auto action = scan()) return *action;
+  return Collected{kept_slots()};
 }
 
 Action Transfer::Machine::finish() {
@@ -242,11 +244,41 @@ Action Transfer::Machine::finish() {
   return ending_.value_or(Finish{});
 }
 
-Action Transfer::Machine::read(std::vector<std::string> names, bool is_recopy) {
-  if (is_target_older_) return begin_pieces(names.front(), true, is_recopy);
+std::optional<Action> Transfer::Machine::scan() {
+  if (std::exchange(is_scan_over_, false)) passes_.pop_front();
+  if (passes_.empty()) return std::nullopt;
+  return Scan{passes_.front().side, cursor_, kScanCount, passes_.front().database};
+}
+
+Action Transfer::Machine::read(std::vector<std::string> names, Database database, bool is_recopy) {
+  if (is_target_older_) return begin_pieces({names.front(), database}, true, is_recopy);
   is_recopy_ = is_recopy;
   reading_ = names;
-  return Read{std::move(names)};
+  batch_database_ = database;
+  return Read{std::move(names), false, database};
+}
+
+// One database's keys at a time. Large ones have a turn of their own.
+std::optional<Action> Transfer::Machine::read_due() {
+  std::vector<std::string> names;
+  Database database = 0;
+  while (!due_.empty() && names.size() < batch_size()) {
+    DbKey& key = due_.front();
+    if (!large_.has(key, slots::slot_of_key(key.name))) {
+      if (!names.empty() && key.database != database) break;
+      database = key.database;
+      names.push_back(std::move(key.name));
+    }
+    due_.pop_front();
+  }
+  if (names.empty()) return std::nullopt;
+  return read(std::move(names), database, true);
+}
+
+void Transfer::Machine::make_due(const std::vector<std::string>& names) {
+  for (const Database database : databases_) {
+    for (const std::string& name : names) due_.push_back({name, database});
+  }
 }
 
 Action Transfer::Machine::write() {
@@ -254,7 +286,7 @@ Action Transfer::Machine::write() {
   for (const KeyValue& value : batch_) {
     written_.push_back({value.name, value.payload.size(), value.exists, value.is_stream()});
   }
-  return Write{std::exchange(batch_, {})};
+  return Write{std::exchange(batch_, {}), batch_database_};
 }
 
 Action Transfer::Machine::wait_until(std::uint64_t at_ms) const {
@@ -269,9 +301,10 @@ void Transfer::Machine::begin_anew() {
   large_.clear();
   pieces_.reset();
   gone_.reset();
-  must_remove_pieces_ = false;
+  pieces_left_in_.reset();
   groups_.forget_streams();
   batch_.clear();
+  due_.clear();
   is_caught_up_ = false;
   round_left_ = 0;
   enter(Phase::Purging);
@@ -280,7 +313,7 @@ void Transfer::Machine::begin_anew() {
 void Transfer::Machine::leave_fence(const std::string& why) {
   put_back_batch();
   if (owns_pieces()) drop_pieces();
-  if (gone_) dirty_.put_back(*gone_, slots::slot_of_key(*gone_));
+  if (gone_) dirty_.put_back(gone_->name, slots::slot_of_key(gone_->name));
   gone_.reset();
   streams_.clear();
   renewals_.clear();
@@ -294,7 +327,9 @@ void Transfer::Machine::leave_fence(const std::string& why) {
 
 void Transfer::Machine::put_back_batch() {
   for (const KeyValue& value : batch_) dirty_.put_back(value.name, slots::slot_of_key(value.name));
+  for (const DbKey& key : due_) dirty_.put_back(key.name, slots::slot_of_key(key.name));
   batch_.clear();
+  due_.clear();
 }
 
 void Transfer::Machine::begin_ending(Finish::How how, std::string reason) {
@@ -318,8 +353,13 @@ void Transfer::Machine::resume() {
 void Transfer::Machine::enter(Phase phase) {
   phase_ = phase;
   cursor_ = 0;
-  is_pass_over_ = false;
+  is_scan_over_ = false;
   passed_.clear();
+  passes_.clear();
+  if (phase == Phase::Purging || phase == Phase::Copying || phase == Phase::Collecting) {
+    const Side side = phase == Phase::Purging ? Side::Target : Side::Source;
+    for (const Database database : databases_) passes_.push_back({side, database});
+  }
   if (phase == Phase::Collecting) is_collecting_ = true;
 }
 

@@ -264,11 +264,11 @@ std::string_view option_with_foreign_keys(Args args) {
   return "";
 }
 
-bool copies_to_other_database(Args args) {
+std::optional<std::string_view> database_of_copy(Args args) {
   for (std::size_t i = 3; i + 1 < args.size(); ++i) {
-    if (is_word(args[i], "db") && args[i + 1] != "0") return true;
+    if (is_word(args[i], "db")) return args[i + 1];
   }
-  return false;
+  return std::nullopt;
 }
 
 }  // namespace proxy::resp

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "proxy/resp/command_spec.h"
@@ -38,7 +40,7 @@ namespace proxy::resp {
 // The option of SORT whose pattern names keys that may lie on any node: "BY", "GET", or empty.
 [[nodiscard]] std::string_view option_with_foreign_keys(Args args);
 
-// Whether COPY names another database than 0.
-[[nodiscard]] bool copies_to_other_database(Args args);
+// The database that COPY names; nothing: none.
+[[nodiscard]] std::optional<std::string_view> database_of_copy(Args args);
 
 }  // namespace proxy::resp

@@ -482,7 +482,9 @@ void append_node(const Merge& merge, std::size_t place, std::string& out) {
   line("ops_per_sec", fields.find("instantaneous_ops_per_sec").value_or("0"));
   std::map<std::uint64_t, Database> databases;
   merge.databases(place, databases);
-  line("keys", fmt::to_string(databases[0].keys));
+  std::uint64_t keys = 0;
+  for (const auto& [number, database] : databases) keys += database.keys;
+  line("keys", fmt::to_string(keys));
   line("hidden_keys", fmt::to_string(node.hidden_keys));
 }
 

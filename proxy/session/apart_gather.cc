@@ -10,7 +10,7 @@ ApartGather::ApartGather(ClientSession& session)
     : core_(session.core()),
       session_(&session),
       place_(session.push_pending(this)),
-      protocol_(session.protocol()) {
+      channel_(session.channel()) {
   session.hold(Hold::Answer);
 }
 
@@ -32,7 +32,7 @@ backend::Ticket* ApartGather::add_ticket(slots::SlotId slot) {
 void ApartGather::ask_in_order(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes) {
   backend::Ticket* ticket = add_ticket(slot);
   const std::string* why = nullptr;
-  backend::BackendConnection* connection = core_.backends->node(node).accepting(protocol_, why);
+  backend::BackendConnection* connection = core_.backends->node(node).accepting(channel_, why);
   if (connection == nullptr) return refuse(ticket, session_->node_error(node, slot, *why));
   submit(connection, ticket, bytes);
 }
@@ -44,7 +44,7 @@ void ApartGather::ask(slots::NodeIndex node, slots::SlotId slot, std::string_vie
     return refuse(ticket, session_->node_error(node, slot, *reason));
   backend::BackendConnection* connection = connection_;
   if (connection == nullptr || &connection->node() != &backend)
-    connection = backend.take_large(protocol_, nullptr);
+    connection = backend.take_large(channel_, nullptr);
   if (connection == nullptr) {
     return refuse(ticket, fmt::format("-{}\r\n", resp::errors::connections_in_use(
                                                      "large_connections", backend.route().name)));

@@ -65,7 +65,7 @@ class ApartGather : public backend::TicketOwner, public backend::PendingReply {
   WorkerCore& core_;
   ClientSession* session_;  // Null: the client has left.
   backend::Ticket* place_;
-  backend::Protocol protocol_;
+  backend::Channel channel_;
   bool asked_all_ = false;
   bool too_large_ = false;
   std::size_t waiting_ = 0;

@@ -53,7 +53,7 @@ bool BlockedRequest::begin_wait(slots::NodeIndex owner) {
     if (now >= *deadline_ms_) return finish(resp::null_array(session().resp3())), true;
     request.bytes = shortened = with_time(command(), arguments_of(bytes_), *deadline_ms_ - now);
   }
-  wait_ = backend::NodeWait::begin(core, node, session().protocol(), request, *this);
+  wait_ = backend::NodeWait::begin(core, node, session().channel(), request, *this);
   if (wait_ != nullptr) return false;
   finish(refused_by_limit(node));
   return true;

@@ -74,15 +74,16 @@ std::string flags_of(const ClientFacts& facts) {
 
 std::string client_line(const ClientFacts& facts) {
   return fmt::format(
-      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db=0 sub={} psub={} ssub={} "
+      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} "
       "multi={} qbuf={} qbuf-free=0 "
       "argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} events=r cmd={} "
       "user={} redir=-1 resp={} "
       "lib-name={} lib-ver={}",
       facts.id, facts.address, facts.local_address, facts.descriptor, facts.name, facts.age_seconds,
-      facts.idle_seconds, flags_of(facts), facts.channels, facts.patterns, facts.sharded_channels,
-      facts.queued, facts.input_bytes, facts.unread_bytes, facts.input_bytes + facts.unread_bytes,
-      facts.last_command, facts.user, facts.protocol, facts.library_name, facts.library_version);
+      facts.idle_seconds, flags_of(facts), facts.database, facts.channels, facts.patterns,
+      facts.sharded_channels, facts.queued, facts.input_bytes, facts.unread_bytes,
+      facts.input_bytes + facts.unread_bytes, facts.last_command, facts.user, facts.protocol,
+      facts.library_name, facts.library_version);
 }
 
 std::string lines_by_id(const std::vector<std::string>& lists) {

@@ -30,6 +30,7 @@ struct ClientFacts {
   std::size_t input_bytes = 0;
   std::size_t unread_bytes = 0;
   int protocol = 2;
+  unsigned database = 0;
   std::size_t channels = 0;  // That it has subscribed.
   std::size_t patterns = 0;
   std::size_t sharded_channels = 0;

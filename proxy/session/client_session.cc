@@ -68,13 +68,12 @@ SessionNotes& ClientSession::notes() {
   return *notes_;
 }
 
-// Each version has connections of its own: what was asked before must have run before what comes
-// now.
-void ClientSession::set_protocol(backend::Protocol protocol) {
-  if (protocol == protocol_) return;
+// Each has connections of its own: what was asked before must have run before what comes now.
+void ClientSession::set_channel(backend::Channel channel) {
+  if (channel == channel_) return;
   if (head_ != nullptr) hold(Hold::Stream);
   if (watch_ != nullptr) watch_->lose();
-  protocol_ = protocol;
+  channel_ = channel;
   note_plainness();
 }
 
@@ -126,7 +125,7 @@ void ClientSession::note_plainness() {
 void ClientSession::follow_map() { watch_->follow(*table().map); }
 
 void ClientSession::reset() {
-  set_protocol(backend::Protocol::Resp2);
+  set_channel(backend::Channel(backend::Protocol::Resp2));
   reply_mode_ = ReplyMode::On;
   transaction_ = nullptr;
   take_watch();
@@ -315,7 +314,7 @@ void ClientSession::redirect(slots::SlotId slot, slots::NodeIndex owner) {
 
 void ClientSession::forward(slots::NodeIndex node, slots::SlotId slot, std::string_view bytes) {
   const std::string* why = nullptr;
-  backend::BackendConnection* connection = core_.backends->node(node).accepting(protocol_, why);
+  backend::BackendConnection* connection = core_.backends->node(node).accepting(channel_, why);
   if (connection == nullptr) [[unlikely]]
     return reply(node_error(node, slot, *why));
   forward_over(*connection, slot, bytes);
@@ -334,13 +333,14 @@ void ClientSession::put_off() {
   hold(Hold::Stream);
 }
 
-void ClientSession::send_ahead(slots::NodeIndex node, std::string_view bytes) {
+void ClientSession::send_ahead(slots::NodeIndex node, backend::Channel channel,
+                               std::string_view bytes) {
   backend::NodeBackend& backend = core_.backends->node(node);
   if (backend.unavailable() != nullptr) return;
   backend::Ticket* ticket =
       core_.tickets.take();  // No owner: the connection drops the reply and frees the ticket.
   ticket->sent_ahead = true;
-  backend.shared(protocol_)->submit(ticket, bytes.data(), bytes.size());
+  backend.shared(channel)->submit(ticket, bytes.data(), bytes.size());
 }
 
 std::string ClientSession::node_error(slots::NodeIndex node, slots::SlotId slot,

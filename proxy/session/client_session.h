@@ -105,9 +105,10 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] const RoutingTable& table() const { return *core_.table; }
   [[nodiscard]] const ListenerFacts& listener() const { return *listener_; }
   [[nodiscard]] bool is_redirect() const { return listener_->is_redirect; }
-  [[nodiscard]] bool resp3() const { return protocol_ == backend::Protocol::Resp3; }
-  [[nodiscard]] backend::Protocol protocol() const { return protocol_; }
-  void set_protocol(backend::Protocol protocol);
+  [[nodiscard]] bool resp3() const { return channel_.protocol() == backend::Protocol::Resp3; }
+  // Its protocol version and its database: over which of a node's connections it goes.
+  [[nodiscard]] backend::Channel channel() const { return channel_; }
+  void set_channel(backend::Channel channel);
   [[nodiscard]] std::uint64_t id() const { return id_; }
   [[nodiscard]] SessionNotes& notes();
   [[nodiscard]] const SessionNotes* notes_if_any() const { return notes_.get(); }
@@ -185,7 +186,7 @@ class ClientSession final : public net::Socket,
   void put_off();
   // A request of the proxy's own, beside one of the client's on the same connection; its reply is
   // dropped. Whether limits.node_queue lets it through is the caller's to know from that other one.
-  void send_ahead(slots::NodeIndex node, std::string_view bytes);
+  void send_ahead(slots::NodeIndex node, backend::Channel channel, std::string_view bytes);
   // A place in the order that `pending` fills later with fill(); the ticket is the session's.
   backend::Ticket* push_pending(backend::PendingReply* pending);
   void fill(backend::Ticket* place, std::string_view reply);
@@ -332,7 +333,7 @@ class ClientSession final : public net::Socket,
   std::uint32_t password_ = kNoPassword;  // Which of its user's it has given.
 
   std::uint8_t holds_ = 0;
-  backend::Protocol protocol_ = backend::Protocol::Resp2;
+  backend::Channel channel_{backend::Protocol::Resp2};
   ReplyMode reply_mode_ = ReplyMode::On;
   bool authenticated_ = false;
   bool may_do_everything_ = false;  // Its user is unrestricted.

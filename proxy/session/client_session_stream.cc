@@ -42,7 +42,7 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
   const std::string* reason = elsewhere ? nullptr : backend.unavailable();
   backend::BackendConnection* connection = nullptr;
   if (!elsewhere && reason == nullptr) {
-    connection = backend.take_large(protocol_, this);
+    connection = backend.take_large(channel_, this);
     if (connection == nullptr) {
       backend.wait_for_large(this);
       hold(Hold::Stream);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
@@ -35,8 +36,11 @@ void command_of_one_server(ClientSession& session, const Request& request) {
   const slots::NodeIndex node = any_node(session);
   if (node != slots::kNoNode) session.forward(node, slots::kNoSlot, request.bytes);
 }
-void refuse_databases(ClientSession& session, const Request& request) {
-  refuse(session, request, "there is one database, 0");
+void refuse_move(ClientSession& session, const Request& request) {
+  refuse(session, request, "keys stay in their databases; use COPY with DB, and DEL");
+}
+void refuse_swapdb(ClientSession& session, const Request& request) {
+  refuse(session, request, "nodes can't exchange databases in one and the same instant");
 }
 void refuse_replication(ClientSession& session, const Request& request) {
   refuse(session, request, "the proxy replicates nothing; connect to the node itself");
@@ -52,12 +56,10 @@ void command_sort(ClientSession& session, const Request& request) {
   session.reply_error("ERR " + std::string(option) + " option of SORT denied in cluster mode.");
 }
 
-// COPY to another database would leave a key that nobody can reach.
 void command_copy(ClientSession& session, const Request& request) {
-  if (!resp::copies_to_other_database(request.args)) return forward_by_keys(session, request);
-  session.reply_error(session.is_redirect()
-                          ? "ERR Copying to another database is not allowed in cluster mode"
-                          : resp::errors::kDatabaseRange);
+  const std::string_view refusal = why_not_copied(session, request.args);
+  if (!refusal.empty()) return session.reply_error(refusal);
+  forward_by_keys(session, request);
 }
 
 struct Registration {
@@ -150,8 +152,8 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Save, command_of_one_server},
     {CommandId::Shutdown, command_of_one_server},
 
-    {CommandId::Move, refuse_databases},
-    {CommandId::Swapdb, refuse_databases},
+    {CommandId::Move, refuse_move},
+    {CommandId::Swapdb, refuse_swapdb},
 
     {CommandId::Psync, refuse_replication},
     {CommandId::Replconf, refuse_replication},
@@ -174,6 +176,17 @@ constexpr std::array<Handler, kHandlersMax> make_handlers() {
 }
 
 }  // namespace
+
+// A node may have more databases than clients can reach. What is no number the node refuses.
+std::string_view why_not_copied(const ClientSession& session, resp::Args args) {
+  const auto named = resp::database_of_copy(args);
+  const auto database = named ? resp::integer_of(*named) : std::nullopt;
+  if (!database || (session.is_redirect() && *database == 0)) return "";
+  if (session.is_redirect())
+    return "ERR Copying to another database is not allowed in cluster mode";
+  const bool is_there = std::in_range<unsigned>(*database) && *database < session.table().databases;
+  return is_there ? "" : resp::errors::kDatabaseRange;
+}
 
 bool may_go_anywhere(const resp::CommandSpec& spec) {
   return !spec.has(resp::CommandFlag::Admin) && !spec.has(resp::CommandFlag::Blocking) &&

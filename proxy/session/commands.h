@@ -48,6 +48,9 @@ void forward_by_keys(ClientSession& session, const Request& request);
 [[nodiscard]] std::optional<slots::SlotId> slot_of_keys(ClientSession& session,
                                                         const Request& request);
 
+// Why COPY can't go to the database that it names, as an error; empty: it can.
+[[nodiscard]] std::string_view why_not_copied(const ClientSession& session, resp::Args args);
+
 // Whether a request without keys may go to any node over a shared connection. What a learned
 // command does is unknown; one that administers could change the connection.
 [[nodiscard]] bool may_go_anywhere(const resp::CommandSpec& spec);

@@ -45,7 +45,7 @@ std::vector<Setting> settings(const ClientSession& session) {
       {"appendonly", "no"},
       {"bind", bound_host(session.listener())},
       {"cluster-enabled", session.is_redirect() || session.table().forward_cluster ? "yes" : "no"},
-      {"databases", "1"},
+      {"databases", std::to_string(session.is_redirect() ? 1 : session.table().databases)},
       {"latency-monitor-threshold", "0"},
       {"maxclients", std::to_string(limits.clients)},
       {"maxmemory", "", "maxmemory"},

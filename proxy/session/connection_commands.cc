@@ -64,6 +64,7 @@ ClientFacts facts_of(ClientSession& session) {
   facts.input_bytes = session.input_bytes();
   facts.unread_bytes = session.unread_bytes();
   facts.protocol = session.resp3() ? 3 : 2;
+  facts.database = session.channel().database();
   facts.is_blocked = session.is_held_for(Hold::Pause);
   if (const Transaction* transaction = session.transaction())
     facts.queued = static_cast<int>(transaction->size());
@@ -370,13 +371,21 @@ void command_select(ClientSession& session, const Request& request) {
     return session.reply_error(
         "ERR value is out of range, value must between -2147483648 and 2147483647");
   }
-  if (*database == 0) return session.reply(ok());
-  session.reply_error(session.is_redirect() ? resp::errors::kSelectInCluster
-                                            : resp::errors::kDatabaseRange);
+  if (session.is_redirect() && *database != 0)
+    return session.reply_error(resp::errors::kSelectInCluster);
+  if (!std::in_range<unsigned>(*database) || *database >= session.table().databases)
+    return session.reply_error(resp::errors::kDatabaseRange);
+  const backend::Channel channel(session.channel().protocol(), static_cast<unsigned>(*database));
+  if (channel != session.channel() && session.watch_if_any() != nullptr) {
+    return session.reply_error(resp::errors::not_supported(
+        request.spec->name, "keys of the database before are watched; EXEC, DISCARD or UNWATCH"));
+  }
+  session.set_channel(channel);
+  session.reply(ok());
 }
 
 void command_hello(ClientSession& session, const Request& request) {
-  backend::Protocol protocol = session.protocol();
+  backend::Protocol protocol = session.channel().protocol();
   if (request.args.size() > 1) {
     auto version = resp::integer_of(request.args[1]);
     if (!version)
@@ -392,7 +401,7 @@ void command_hello(ClientSession& session, const Request& request) {
         "AUTH <user> <pass> option can be used to authenticate the client and select the RESP "
         "protocol version at the same time");
   }
-  session.set_protocol(protocol);
+  session.set_channel(backend::Channel(protocol, session.channel().database()));
   std::string out;
   ReplyWriter writer(out, session.resp3());
   writer.map(7);

@@ -12,7 +12,7 @@ Gather::Gather(ClientSession& session)
     : core_(session.core()),
       session_(&session),
       place_(session.push_pending(this)),
-      protocol_(session.protocol()),
+      channel_(session.channel()),
       resp3_(session.resp3()) {}
 
 Gather::~Gather() {
@@ -29,7 +29,7 @@ bool Gather::send(slots::NodeIndex node, slots::SlotId slot, std::string_view by
   tickets_.push_back(ticket);
   fragments_.push_back({node, slot, {}, {}});
   const std::string* why = nullptr;
-  backend::BackendConnection* connection = core_.backends->node(node).accepting(protocol_, why);
+  backend::BackendConnection* connection = core_.backends->node(node).accepting(channel_, why);
   if (connection == nullptr) {
     std::string error = session_->node_error(node, slot, *why);
     ticket->store(core_.blocks, error.data(), error.size());

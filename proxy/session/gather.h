@@ -54,6 +54,11 @@ class Gather : public backend::TicketOwner, public backend::PendingReply {
   virtual bool finish(std::string& out) = 0;
 
   [[nodiscard]] const std::vector<Fragment>& fragments() const { return fragments_; }
+  // Before the first send(): another database than the session's. What the session sends before and
+  // after it goes over other connections then.
+  void use_database(unsigned database) {
+    channel_ = backend::Channel(channel_.protocol(), database);
+  }
   [[nodiscard]] bool is_too_large() const { return too_large_; }
   // Of some fragment nobody knows whether its node has executed it, or will.
   [[nodiscard]] bool is_any_lost() const { return is_any_lost_; }
@@ -75,7 +80,7 @@ class Gather : public backend::TicketOwner, public backend::PendingReply {
   WorkerCore& core_;
   ClientSession* session_;  // Null: the client has left.
   backend::Ticket* place_;
-  backend::Protocol protocol_;
+  backend::Channel channel_;
   bool resp3_;
   bool all_sent_ = false;
   bool too_large_ = false;

@@ -259,14 +259,22 @@ class RandomkeyGather final : public AllNodesGather {
 
 // --- FLUSHALL, FLUSHDB ---------------------------------------------------------------------------
 
-// The identity key must stand again: its SET follows on the same connection, so the node executes
-// both in one go.
+// Where database 0 is flushed, the identity key must stand again: its SET follows on the same
+// connection, so the node executes both in one go. So FLUSHALL of whoever uses another database goes
+// by way of database 0.
 class FlushGather final : public AllNodesGather {
  public:
-  FlushGather(ClientSession& session, std::string_view bytes)
+  FlushGather(ClientSession& session, std::string_view bytes, bool is_all)
       : AllNodesGather(session),
         under_way_(session.core().flushes_under_way),
-        lost_(session.core().stats.lost_flushes) {
+        lost_(session.core().stats.lost_flushes),
+        is_detour_(is_all && session.channel().database() != 0) {
+    if (is_detour_) {
+      use_database(0);
+      session.hold(Hold::Answer);
+    }
+    const bool is_of_identity = is_all || session.channel().database() == 0;
+    const backend::Channel channel(session.channel().protocol(), 0);
     ++under_way_;
     session.core().stats.flushes.add();
     for (slots::NodeIndex node : nodes_meant(session, NodesMeant::Every)) {
@@ -276,7 +284,8 @@ class FlushGather final : public AllNodesGather {
       resp::append_request(restore, {"SET", resp::kIdentityKey, identity});
       // An answer that nobody waits for: without its identity a node is given it again when it is
       // next verified.
-      if (is_sent && !identity.empty()) session.send_ahead(node, restore);
+      if (is_sent && is_of_identity && !identity.empty())
+        session.send_ahead(node, channel, restore);
     }
   }
   ~FlushGather() override {
@@ -286,6 +295,7 @@ class FlushGather final : public AllNodesGather {
 
  private:
   bool finish(std::string& out) override {
+    if (is_detour_) session().release(Hold::Answer);
     out = merged_error();
     if (out.empty()) out = "+OK\r\n";
     return true;
@@ -293,6 +303,7 @@ class FlushGather final : public AllNodesGather {
 
   std::uint64_t& under_way_;
   Counter& lost_;
+  bool is_detour_;
 };
 
 }  // namespace
@@ -327,7 +338,9 @@ void command_flush(ClientSession& session, const Request& request) {
                   (request.args.size() == 2 && (resp::is_word(request.args[1], "async") ||
                                                 resp::is_word(request.args[1], "sync")));
   if (!is_valid) return session.reply_error(resp::errors::kSyntax);
-  (new FlushGather(session, request.bytes))->sent_all();
+  const bool is_all = request.spec->id == resp::CommandId::Flushall;
+  if (is_all && session.channel().database() != 0 && !session.is_quiet()) return session.put_off();
+  (new FlushGather(session, request.bytes, is_all))->sent_all();
 }
 
 }  // namespace proxy::session

@@ -117,7 +117,8 @@ void PausedClients::ask_for_functions() {
   const std::string* why_not = nullptr;
   for (std::size_t i = 0; i < core_.backends->count(); ++i) {
     backend::NodeBackend& node = core_.backends->node(static_cast<slots::NodeIndex>(i));
-    backend::BackendConnection* connection = node.accepting(backend::Protocol::Resp2, why_not);
+    backend::BackendConnection* connection =
+        node.accepting(backend::Channel(backend::Protocol::Resp2), why_not);
     if (connection == nullptr) continue;
     return (new FunctionQuestion(*this, asked_in_))->send(*connection);
   }

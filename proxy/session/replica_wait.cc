@@ -34,7 +34,7 @@ void ReplicaWait::ask_nodes(const Request& request) {
     }
     auto part = std::make_unique<Part>();
     part->whole = this;
-    part->wait = backend::NodeWait::begin(core, node, session().protocol(), wait, *part);
+    part->wait = backend::NodeWait::begin(core, node, session().channel(), wait, *part);
     if (part->wait == nullptr) {
       take(refused_by_limit(node));
       continue;

@@ -293,7 +293,7 @@ void command_evalsha(ClientSession& session, const Request& request) {
   backend::NodeBackend& backend = session.core().backends->node(target->node);
   // A connection is opened now, if there is none: what the node was given before is not counted on.
   const std::string* why_not = nullptr;
-  if (!id || backend.accepting(session.protocol(), why_not) == nullptr)
+  if (!id || backend.accepting(session.channel(), why_not) == nullptr)
     return session.forward_script(target->node, target->slot, request.bytes);
   WorkerScripts& scripts = scripts_of(session);
   const ScriptHost host{session.table().nodes[target->node].name, backend.connections_opened()};
@@ -304,7 +304,7 @@ void command_evalsha(ClientSession& session, const Request& request) {
       if (ScriptSource source = scripts.find(*id)) {
         std::string load;
         resp::append_request(load, {"SCRIPT", "LOAD", *source});
-        session.send_ahead(target->node, load);
+        session.send_ahead(target->node, session.channel(), load);
         scripts.note_loaded(*id, target->node, host);
       }
       break;

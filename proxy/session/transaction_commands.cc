@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/resp/error_text.h"
 #include "proxy/resp/key_finder.h"
@@ -87,7 +88,7 @@ void ask_whether_queued(ClientSession& session, slots::NodeIndex node, slots::Sl
                         const Request& request) {
   const std::string* why = nullptr;
   backend::BackendConnection* connection =
-      session.core().backends->node(node).accepting(session.protocol(), why);
+      session.core().backends->node(node).accepting(session.channel(), why);
   if (connection == nullptr) return session.reply(kQueued);  // EXEC will say why not.
   (new QueueReplies(session))->ask(*connection, slot, request.bytes);
 }
@@ -160,7 +161,7 @@ void send(ClientSession& session, Transaction& transaction, slots::NodeIndex nod
 void send_shared(ClientSession& session, Transaction& transaction, slots::NodeIndex node) {
   const std::string* why = nullptr;
   backend::BackendConnection* connection =
-      session.core().backends->node(node).accepting(session.protocol(), why);
+      session.core().backends->node(node).accepting(session.channel(), why);
   if (connection == nullptr)
     return session.reply(
         session.node_error(node, transaction.slot().value_or(slots::kNoSlot), *why));
@@ -191,12 +192,23 @@ bool begin_watch(ClientSession& session, slots::SlotId slot) {
   if (const std::string* why = node.unavailable())
     return session.reply(session.node_error(owner, slot, *why)), false;
   auto watch = std::make_unique<Watch>(session.core(), slot);
-  if (!watch->take_connection(owner, session.protocol())) {
+  if (!watch->take_connection(owner, session.channel())) {
     session.reply_error(resp::errors::connections_in_use("pinned_connections", node.route().name));
     return false;
   }
   session.set_watch(std::move(watch));
   return true;
+}
+
+// What hangs on the session's database.
+std::string why_not_queued(const ClientSession& session, const Request& request) {
+  if (request.spec->id == CommandId::Copy)
+    return std::string(why_not_copied(session, request.args));
+  if (request.spec->id != CommandId::Select) return {};
+  const auto database = resp::integer_of(request.args[1]);
+  if (!database || *database == session.channel().database()) return {};
+  return resp::errors::not_supported(
+      request.spec->name, "a transaction stays in its database; SELECT before MULTI or after EXEC");
 }
 
 }  // namespace
@@ -205,6 +217,8 @@ bool queue(ClientSession& session, const Request& request, Handler handler) {
   Transaction& transaction = *session.transaction();
   const QueuedAs as = queued_as(*request.spec, request.args);
   if (as == QueuedAs::AtOnce) return false;
+  if (const std::string refusal = why_not_queued(session, request); !refusal.empty())
+    return session.reject(refusal), true;
   if (request.spec->has(resp::CommandFlag::NoMulti)) {
     session.reject("ERR Command not allowed inside a transaction");
   } else if (as == QueuedAs::MeansAll) {

@@ -32,6 +32,7 @@ QueuedAs queued_as(const resp::CommandSpec& spec, resp::Args args) {
     case CommandId::CommandHelp:
     case CommandId::CommandInfo:
     case CommandId::CommandList:
+    case CommandId::Copy:
     case CommandId::Del:
     case CommandId::Echo:
     case CommandId::Eval:
@@ -66,8 +67,6 @@ QueuedAs queued_as(const resp::CommandSpec& spec, resp::Args args) {
     case CommandId::SortRo:
       return resp::option_with_foreign_keys(args).empty() ? QueuedAs::NodeCommand
                                                           : QueuedAs::AsUsual;
-    case CommandId::Copy:
-      return resp::copies_to_other_database(args) ? QueuedAs::AsUsual : QueuedAs::NodeCommand;
 
     case CommandId::AclCat:
     case CommandId::AclDryrun:

@@ -4,8 +4,8 @@
 
 namespace proxy::session {
 
-bool Watch::take_connection(slots::NodeIndex node, backend::Protocol protocol) {
-  connection_ = core_.backends->node(node).take_pinned(protocol, this);
+bool Watch::take_connection(slots::NodeIndex node, backend::Channel channel) {
+  connection_ = core_.backends->node(node).take_pinned(channel, this);
   return connection_ != nullptr;
 }
 

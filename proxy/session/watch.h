@@ -26,7 +26,7 @@ class Watch final : public backend::PinHolder {
   Watch& operator=(const Watch&) = delete;
 
   // False: all connections for this are in use.
-  bool take_connection(slots::NodeIndex node, backend::Protocol protocol);
+  bool take_connection(slots::NodeIndex node, backend::Channel channel);
   // Null: the watch is lost.
   [[nodiscard]] backend::BackendConnection* connection() { return connection_; }
   [[nodiscard]] slots::SlotId slot() const { return slot_; }

@@ -7,7 +7,7 @@ from harness.chaos import GROUP, PATIENT, SOURCE, TARGET, Move
 from harness.check import check, same
 from harness.load import Latency, best_of
 from harness.resp import slot_of
-from harness.tap import command
+from harness.tap import catch_up, command
 from harness.tests import test
 from harness.wire import Wire
 
@@ -123,7 +123,7 @@ def consumer_groups_that_change_between_copy_and_commit_without_a_notice_move_as
             for name in names:
                 wire.pipeline(*(("XADD", name, "%d-1" % i, "f", i) for i in range(1, 8)))
                 wire.raw("XGROUP", "CREATE", name, "g", 0)
-        done = shop.relays[TARGET].at(command("PING", 1), groups_only)
+        done = shop.relays[TARGET].at(catch_up(), groups_only)
         move.begin()
         chaos.acted(done, "the catch-up")
         move.ended()

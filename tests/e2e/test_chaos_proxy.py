@@ -6,7 +6,7 @@ import time
 from harness import chaos, plans
 from harness.chaos import PATIENT, QUICK, SOURCE, TARGET, Move
 from harness.check import check, eventually, has, same
-from harness.tap import behind, command
+from harness.tap import behind, catch_up, command
 from harness.tests import test
 
 MARKER = "__slotproxy:marker"
@@ -17,8 +17,8 @@ STEPS = {
     "read names": (SOURCE, lambda: command("SCAN", 2)),
     "read values": (SOURCE, lambda: command("DUMP", 150)),
     "write copies": (TARGET, lambda: command("RESTORE", 700)),
-    "copy what has changed": (TARGET, lambda: behind(command("PING"), command("RESTORE"))),
-    "catch up": (TARGET, lambda: command("PING", 2)),
+    "copy what has changed": (TARGET, lambda: behind(catch_up(), command("RESTORE"))),
+    "catch up": (TARGET, lambda: catch_up(2)),
     "mark": (TARGET, lambda: command("SET", 1, MARKER)),
     "mark the third group": (TARGET, lambda: command("SET", 3, MARKER)),
     "ask whether the copies are durable": (TARGET, lambda: command("INFO", 1, "persistence")),

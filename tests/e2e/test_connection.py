@@ -257,21 +257,6 @@ def reset_brings_back_the_start(shop):
     same(as_map(client.ask("HELLO"))["proto"], 2)
 
 
-@test
-def databases_other_than_0_are_refused_and_never_mixed(shop):
-    client = shop.client()
-    same(client.raw("SELECT", 0), OK)
-    same(client.raw("SELECT", 99), b"-ERR DB index is out of range\r\n")
-    same(client.raw("SELECT", "x"), b"-ERR value is not an integer or out of range\r\n")
-    error(client.raw("SELECT", 3), "ERR")
-    client.ask("SET", A, "three")
-    same(client.raw("SELECT", 0), OK)
-    same(client.raw("GET", A), bulk("three"))
-    for args in (("SWAPDB", 0, 1), ("MOVE", A, 1), ("COPY", A, A + "{bar}", "DB", 1)):
-        error(client.raw(*args), "", what="the reply to %s" % (args,))
-    same(client.raw("GET", A), bulk("three"))
-
-
 @test(stock=True)
 def the_command_table_is_whole(shop):
     client = shop.client()

@@ -91,13 +91,19 @@ def an_approval_names_the_digest_of_what_it_approves(fresh):
 
 @test
 def a_failed_check_blocks_the_approval(fresh):
-    shop = fresh(config=QUICK)
+    shop = fresh(config=QUICK, node_args=("--databases", "4"))
+    shop.node(1).args = ("--databases", "2")
+    shop.node(1).restart()
+    shop.wait_served()
     with shop.node(0).client() as wire:
         wire.raw("SELECT", 3)
         wire.raw("SET", "x", 1)
         plan = plans.propose(shop, "--move", MOVED + ":inv-vlc")
         failed = [each for each in plan["checks"] if each["result"] == "fail"]
-        same([each["what"] for each in failed], ["inv-bcn has keys in db3"])
+        same(
+            [each["what"] for each in failed],
+            ["inv-bcn has keys in db3, and inv-vlc has 2 databases"],
+        )
         has(
             plans.refusal(shop, "PLAN", "APPROVE", plan["id"], "--digest", plan["digest"]),
             "can't be approved now",

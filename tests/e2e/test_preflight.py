@@ -145,11 +145,26 @@ def functions_and_other_databases_are_looked_at(fresh):
     with shop.client() as wire:
         wire.ask("FUNCTION", "LOAD", "REPLACE", code)
     same(only(shop, "functions of inv-bcn")[0], "pass")
-    for place, result in ((1, "warn"), (0, "fail")):
-        with shop.node(place).client() as wire:
-            wire.raw("SELECT", 3)
-            wire.raw("SET", "x", 1)
-        same(only(shop, "%s has keys in db3" % shop.name(place))[0], result)
+    with shop.node(0).client() as wire:
+        wire.raw("SELECT", 3)
+        wire.raw("SET", "x", 1)
+    same(only(shop, "inv-bcn has keys in db3")[0], "pass")
+    same(only(shop, "inv-vlc has the databases of inv-bcn")[0], "pass")
+
+
+@test
+def a_target_needs_the_databases_that_the_source_uses(fresh):
+    shop = fresh(node_args=("--databases", "4"))
+    with shop.node(0).client() as wire:
+        wire.raw("SELECT", 3)
+        wire.raw("SET", "x", 1)
+    same(only(shop, "inv-vlc has the databases of inv-bcn")[0], "pass")
+    shop.node(1).args = ("--databases", "2")
+    shop.node(1).restart()
+    shop.wait_served()
+    result, what, advice = only(shop, "inv-vlc has 2 databases")
+    same((result, what), ("fail", "inv-bcn has keys in db3, and inv-vlc has 2 databases"))
+    has(advice, "`databases 4`", "redis.conf of inv-vlc")
 
 
 @test

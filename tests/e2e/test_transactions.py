@@ -122,7 +122,7 @@ def what_means_all_nodes_is_refused_when_it_is_queued(shop):
         ("DBSIZE",), ("KEYS", "*"), ("SCAN", "0"), ("RANDOMKEY",), ("FLUSHALL",), ("FLUSHDB",), ("INFO",),
         ("SCRIPT", "FLUSH"), ("FUNCTION", "FLUSH"), ("CLIENT", "LIST"), ("CONFIG", "GET", "*"),
         ("HELLO", "3"), ("CLIENT", "REPLY", "OFF"), ("MONITOR",), ("DEBUG", "SLEEP", "0"),
-        ("SORT", A, "BY", "w_*"), ("COPY", A, A, "DB", "1"), ("CONFIG", "SET", "save", ""),
+        ("SORT", A, "BY", "w_*"), ("COPY", A, A, "DB", "16"), ("CONFIG", "SET", "save", ""),
     ):
         same(client.raw("MULTI"), OK)
         error(client.raw(*args), "ERR", what="the reply to %s" % (args,))

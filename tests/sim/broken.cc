@@ -52,6 +52,14 @@ constexpr std::array kFlaws = {
     FlawText{Flaw::SkipsRenewal, "skips-renewal", "I4",
              "does not look at the groups of large streams under the fence"},
     FlawText{Flaw::LeavesPieces, "leaves-pieces", "I5", "leaves half of a large value behind"},
+    FlawText{Flaw::ForgetsLateDatabases, "forgets-late-databases", "I4",
+             "does not see databases that come into use after it has connected"},
+    FlawText{Flaw::LastCopyOfDatabase0, "last-copy-of-database-0", "I4",
+             "copies only database 0 under the fence"},
+    FlawText{Flaw::PurgesDatabase0, "purges-database-0", "I4",
+             "leaves on the target what it finds in other databases than 0"},
+    FlawText{Flaw::ForgetsSelect, "forgets-select", "I4",
+             "takes a new connection to be in the database of the one before"},
     FlawText{Flaw::NeverLiftsFence, "never-lifts-fence", "I9", "does not see the time go by"},
 };
 
@@ -105,6 +113,9 @@ void Tamperer::change(Event& event, const Action& last) {
           if (value.is_stream()) value.payload[0] = '\x7f';
         }
       }
+      break;
+    case Flaw::ForgetsLateDatabases:
+      if (Caught* caught = std::get_if<Caught>(&event.outcome)) caught->databases = {};
       break;
     case Flaw::TrustsAnyTarget:
       if (Connected* connected = std::get_if<Connected>(&event.outcome)) {
@@ -166,6 +177,14 @@ std::optional<Outcome> Tamperer::answer(const Action& action) {
         return Removed{};
       }
       return std::nullopt;
+    case Flaw::LastCopyOfDatabase0:
+      if (const Write* write = std::get_if<Write>(&action);
+          write != nullptr && is_fenced_ && write->database != 0) {
+        return WriteDone{};
+      }
+      return std::nullopt;
+    case Flaw::PurgesDatabase0:
+      return is_purge && scan->database != 0 ? std::optional<Outcome>(Scanned{}) : std::nullopt;
     case Flaw::ForgetsPurge:
       return is_purge ? std::optional<Outcome>(Scanned{}) : std::nullopt;
     default:

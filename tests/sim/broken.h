@@ -39,6 +39,10 @@ enum class Flaw : std::uint8_t {
   IgnoresChangeInPieces,
   SkipsRenewal,
   LeavesPieces,
+  ForgetsLateDatabases,
+  LastCopyOfDatabase0,
+  PurgesDatabase0,
+  ForgetsSelect,
 };
 
 struct FlawText {

@@ -19,13 +19,18 @@ using slots::slot_of_key;
 void Checker::on_client_command(Node& node, const Command& command, const std::string& reply) {
   if (command.kind == Command::Kind::Flush) {
     std::vector<std::string> keys;
+    const auto is_flushed = [&](const std::string& key) {
+      return command.key.empty() || database_of(command.key) == database_of(key);
+    };
     for (const auto& [key, entry] : shadow_) {
-      if (&ownership_.owner(slot_of_key(key)) == &node) keys.push_back(key);
+      if (&ownership_.owner(slot_of_key(key)) == &node && is_flushed(key)) keys.push_back(key);
     }
     for (const std::string& key : keys) change(node, key, std::nullopt);
     is_target_flushed_ = is_target_flushed_ || &node == target_;
     for (Kept& kept : kept_) {
-      kept.is_flushed = kept.is_flushed || &node == target_;
+      if (&node == target_ && command.key.empty()) kept.is_flushed = true;
+      if (&node == target_ && !command.key.empty())
+        kept.flushed_databases.insert(database_of(command.key));
       if (&node == source_) damaged_.add(kept.slots);  // Its copies too: who flushes wants that.
     }
     return;
@@ -51,7 +56,7 @@ void Checker::on_mover_command(Node& node, const Command& command) {
     if (&node == target_) gone_from_target_.clear(), is_target_flushed_ = false;
     return;
   }
-  if (proxy::resp::is_reserved_key(command.key)) {
+  if (proxy::resp::is_reserved_key(name_of(command.key))) {
     const bool is_piece = command.key.find("pieces:") != std::string::npos && &node == target_;
     if (command.key != node.marker_key && !is_piece)
       violated("I4", "the mover touched " + command.key);
@@ -70,7 +75,7 @@ void Checker::on_mover_command(Node& node, const Command& command) {
 }
 
 void Checker::on_evicted(Node& node, const std::string& key) {
-  if (proxy::resp::is_reserved_key(key)) return;
+  if (proxy::resp::is_reserved_key(name_of(key))) return;
   const slots::SlotId slot = slot_of_key(key);
   if (&ownership_.owner(slot) != &node) {
     (&node == target_ ? gone_from_target_ : evicted_from_kept_).insert(key);
@@ -108,9 +113,11 @@ void Checker::on_restarted(Node& node, std::size_t cut) {
     if (&node == source_) damaged_.add(kept.slots);
     if (&node != target_ || cut >= kept.needs_history) continue;
     kept.is_lost = true;
-    if (!kept.is_flushed) continue;
     // An acknowledged flush and its loss: whatever is left is right.
-    adopt(node, [&](const std::string& key) { return kept.slots.contains(slot_of_key(key)); });
+    adopt(node, [&](const std::string& key) {
+      return kept.slots.contains(slot_of_key(key)) &&
+             (kept.is_flushed || kept.flushed_databases.contains(database_of(key)));
+    });
   }
 }
 
@@ -122,7 +129,7 @@ void Checker::on_lifted() {
 }
 
 void Checker::on_committed(const slots::SlotSet& group, bool is_target_restarted) {
-  kept_.push_back({group, target_->marker_history(), is_target_restarted, false});
+  kept_.push_back({group, target_->marker_history(), is_target_restarted, false, {}});
   if (!is_target_restarted) {
     for (const auto& [key, history_size] : evicted_in_fence_) {
       if (!target_->find(key)) change(*source_, key, std::nullopt);
@@ -187,7 +194,14 @@ void Checker::check_either(slots::SlotId slot) {
   if (damaged_.contains(slot)) return;
   slots::SlotSet slots;
   slots.add(slot);
-  const std::string at_source = difference(*source_, slots, evicted_from_kept_);
+  // What the source keeps of a database that was flushed since is for the human to know.
+  std::set<std::string> but_for = evicted_from_kept_;
+  for (const Kept& kept : kept_) {
+    for (const auto& [key, entry] : source_->dict()) {
+      if (kept.flushed_databases.contains(database_of(key))) but_for.insert(key);
+    }
+  }
+  const std::string at_source = difference(*source_, slots, but_for);
   const std::string at_target = difference(*target_, slots);
   if (!at_source.empty() && !at_target.empty()) {
     violated("I2", fmt::format("left to a human, but {} and {}", at_source, at_target));
@@ -200,7 +214,7 @@ void Checker::check_no_copies(const slots::SlotSet& slots) {
       const slots::SlotId slot = slot_of_key(key);
       if (key.find("pieces:") != std::string::npos)
         violated("I5", fmt::format("{} is left on {}", key, node->name()));
-      if (!slots.contains(slot) || proxy::resp::is_reserved_key(key)) continue;
+      if (!slots.contains(slot) || proxy::resp::is_reserved_key(name_of(key))) continue;
       if (node == source_ && uncollected_.contains(slot)) continue;
       if (&ownership_.owner(slot) != node) {
         violated("I4, I5", fmt::format("{} is left on {}", key, node->name()));
@@ -249,7 +263,7 @@ std::string Checker::difference(const Node& node, const slots::SlotSet& slots,
     if (has != nullptr && !is_live(*has, now_ms_)) has = nullptr;
     if (right == has || (right != nullptr && has != nullptr && *right == *has)) continue;
     if (!slots.contains(slot_of_key(key)) || but_for.contains(key)) continue;
-    if (proxy::resp::is_reserved_key(key)) continue;
+    if (proxy::resp::is_reserved_key(name_of(key))) continue;
     return fmt::format("{} has {} at {} instead of {}", node.name(),
                        has == nullptr ? "nothing" : to_string(*has), key,
                        right == nullptr ? "nothing" : to_string(*right));

@@ -78,6 +78,7 @@ class Checker : public NodeObserver {
     std::size_t needs_history = 0;  // Of the target: as much holds all copies.
     bool is_lost = false;
     bool is_flushed = false;
+    std::set<proxy::mover::Database> flushed_databases;  // Alone.
   };
   struct Collected {
     slots::SlotSet slots;

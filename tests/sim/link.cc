@@ -110,6 +110,12 @@ std::vector<Reply> Link::call(Side side, std::vector<Command> commands) {
   return replies;
 }
 
+void Link::select(Side side, Database database) {
+  if (feed(side).database == database) return;
+  feed(side).database = database;
+  (void)call(side, {{.kind = Command::Kind::Select, .value = std::to_string(database)}});
+}
+
 Outcome Link::perform(const Connect&) {
   world_.some_ticks(6);
   for (Side side : {Side::Source, Side::Target}) {
@@ -117,7 +123,9 @@ Outcome Link::perform(const Connect&) {
   }
   for (Side side : {Side::Source, Side::Target}) {
     if (!world_.leaves_old_movers) node(side).kill_all(true);
+    const Database database = world_.forgets_select ? feed(side).database : 0;
     feed(side) = {};
+    feed(side).database = database;
     feed(side).connection = node(side).connect(true);
     node(side).open_feed();
   }
@@ -125,21 +133,27 @@ Outcome Link::perform(const Connect&) {
   world_.some_ticks(6);
   check(Side::Source);
   check(Side::Target);
-  return Connected{node(Side::Source).run_id(), node(Side::Target).run_id(),
-                   node(Side::Target).marker(), world_.may_evict_marker()};
+  return Connected{node(Side::Source).run_id(),
+                   node(Side::Target).run_id(),
+                   node(Side::Target).marker(),
+                   world_.may_evict_marker(),
+                   {node(Side::Source).databases(), node(Side::Target).databases()}};
 }
 
 Outcome Link::perform(const Scan& scan) {
   world_.some_ticks(4);
+  select(scan.side, scan.database);
   check(scan.side);
   Scanned scanned{scan.cursor, {}};
-  scanned.keys = node(scan.side).scan(scanned.cursor, random_.between(1, 8));
+  scanned.keys =
+      node(scan.side).scan(feed(scan.side).connection, scanned.cursor, random_.between(1, 8));
   node(scan.side).end_turn();
   world_.some_ticks(4);
   return scanned;
 }
 
 Outcome Link::perform(const Read& read) {
+  select(Side::Source, read.database);
   std::vector<Command> commands;
   for (const std::string& key : read.keys) {
     commands.push_back({.kind = Command::Kind::Dump, .key = key});
@@ -156,6 +170,7 @@ Outcome Link::perform(const Read& read) {
 }
 
 Outcome Link::perform(const Write& write) {
+  select(Side::Target, write.database);
   std::vector<Command> commands;
   for (const KeyValue& value : write.values) {
     commands.push_back({.kind = Command::Kind::Copy, .key = value.name, .copy = value});
@@ -171,6 +186,7 @@ Outcome Link::perform(const Write& write) {
 }
 
 Outcome Link::perform(const Remove& remove) {
+  select(remove.side, remove.database);
   std::vector<Command> commands;
   for (const std::string& key : remove.keys) {
     commands.push_back({.kind = Command::Kind::Unlink, .key = key});
@@ -185,6 +201,7 @@ std::optional<Entry> Link::look(Side side, const std::string& key) {
 }
 
 Outcome Link::perform(const ReadPiece& read) {
+  select(Side::Source, read.database);
   const auto entry = look(Side::Source, read.key);
   const bool is_first = read.from.type.empty();
   PieceRead piece{.next = read.from};
@@ -211,6 +228,7 @@ Outcome Link::perform(const ReadPiece& read) {
 }
 
 Outcome Link::perform(const WritePiece& write) {
+  select(Side::Target, write.database);
   std::vector<Command> commands;
   const std::string& key = node(Side::Target).piece_key;
   if (write.is_first) commands.push_back({.kind = Command::Kind::Unlink, .key = key});
@@ -228,6 +246,8 @@ Outcome Link::perform(const WritePiece& write) {
 }
 
 Outcome Link::perform(const Publish& publish) {
+  select(Side::Source, publish.database);
+  select(Side::Target, publish.database);
   const auto copy = look(Side::Target, node(Side::Target).piece_key);
   const auto entry = look(Side::Source, publish.key);
   const bool is_whole = entry && copy && entry->value.size() == copy->value.size() &&
@@ -243,6 +263,8 @@ Outcome Link::perform(const Publish& publish) {
 }
 
 Outcome Link::perform(const RenewGroups& renew) {
+  select(Side::Source, renew.database);
+  select(Side::Target, renew.database);
   const auto entry = look(Side::Source, renew.key);
   const auto copy = look(Side::Target, renew.key);
   if (!entry || !copy || entry->value.size() != copy->value.size()) {
@@ -262,11 +284,13 @@ Outcome Link::perform(const RenewGroups& renew) {
 }
 
 Outcome Link::perform(const CatchFeeds&) {
+  Caught caught;
   for (Side side : {Side::Source, Side::Target}) {
-    (void)call(side, {{.kind = Command::Kind::Barrier}});
+    const Reply reply = call(side, {{.kind = Command::Kind::Barrier}})[0];
+    (side == Side::Source ? caught.databases.source : caught.databases.target) = reply.databases;
     feed(side).is_all_due = true;
   }
-  return Caught{};
+  return caught;
 }
 
 Outcome Link::perform(const Fence& fence) {
@@ -304,6 +328,7 @@ Outcome Link::perform(const LiftFence&) {
 }
 
 Outcome Link::perform(const PutMarker& put) {
+  select(Side::Target, 0);
   const auto replies = call(Side::Target, {{.kind = Command::Kind::Mark,
                                             .key = node(Side::Target).marker_key,
                                             .value = std::to_string(put.number)}});

@@ -36,7 +36,8 @@ class Link {
   struct Feed {
     ConnectionId connection = 0;
     bool is_lost = false;
-    bool is_all_due = false;  // A barrier has been waited for.
+    bool is_all_due = false;              // A barrier has been waited for.
+    proxy::mover::Database database = 0;  // That was selected last.
     std::vector<Push> unread;
   };
 
@@ -65,6 +66,7 @@ class Link {
   Feed& feed(proxy::mover::Side side) { return feeds_[static_cast<std::size_t>(side)]; }
   void check(proxy::mover::Side side);
   std::vector<Reply> call(proxy::mover::Side side, std::vector<Command> commands);
+  void select(proxy::mover::Side side, proxy::mover::Database database);
   std::optional<Entry> look(proxy::mover::Side side, const std::string& key);
   void read_feed(proxy::mover::Side side);
 

@@ -7,6 +7,9 @@
 #include "slots/assert.h"
 
 namespace sim {
+
+using proxy::mover::Database;
+
 namespace {
 
 std::uint64_t scan_order(const std::string& key) {  // FNV-1a.
@@ -18,6 +21,20 @@ std::uint64_t scan_order(const std::string& key) {  // FNV-1a.
 constexpr std::string_view kBarrierKey = "__slotproxy:barrier";
 
 }  // namespace
+
+std::string in_database(Database database, const std::string& name) {
+  return database == 0 ? name : fmt::format("{}>{}", database, name);
+}
+
+Database database_of(const std::string& key) {
+  const std::size_t at = key.find('>');
+  return at == std::string::npos ? 0 : static_cast<Database>(std::stoul(key.substr(0, at)));
+}
+
+std::string name_of(const std::string& key) {
+  const std::size_t at = key.find('>');
+  return at == std::string::npos ? key : key.substr(at + 1);
+}
 
 std::string to_string(const Entry& entry) {
   std::string text = entry.is_stream
@@ -32,9 +49,10 @@ bool is_live(const Entry& entry, std::uint64_t now_ms) {
 }
 
 std::string to_string(const Command& command) {
-  constexpr const char* kNames[] = {"GET",   "SET",     "SETFOR",  "APPEND",    "DEL",  "PERSIST",
-                                    "XADD",  "XGROUP",  "FLUSH",   "DUMP",      "COPY", "UNLINK",
-                                    "PIECE", "MEASURE", "PUBLISH", "SETGROUPS", "MARK", "BARRIER"};
+  constexpr const char* kNames[] = {"GET",     "SET",       "SETFOR", "APPEND", "DEL",
+                                    "PERSIST", "XADD",      "XGROUP", "FLUSH",  "SELECT",
+                                    "DUMP",    "COPY",      "UNLINK", "PIECE",  "MEASURE",
+                                    "PUBLISH", "SETGROUPS", "MARK",   "BARRIER"};
   return fmt::format("{} {} {}", kNames[static_cast<std::size_t>(command.kind)], command.key,
                      command.value);
 }
@@ -129,16 +147,25 @@ std::optional<Push> Node::next_push() {
   return push;
 }
 
-std::vector<std::string> Node::scan(std::uint64_t& cursor, std::size_t count) {
+std::vector<std::string> Node::scan(ConnectionId id, std::uint64_t& cursor, std::size_t count) {
+  const Database database = connections_.at(id).database;
   std::map<std::uint64_t, std::string> ordered;
-  for (const auto& [key, entry] : dict_) ordered[scan_order(key)] = key;
+  for (const auto& [key, entry] : dict_) {
+    if (database_of(key) == database) ordered[scan_order(key)] = key;
+  }
   std::vector<std::string> keys;
   auto at = ordered.lower_bound(cursor);
   for (; at != ordered.end() && keys.size() < count; ++at) {
-    if (!expire(at->second)) keys.push_back(at->second);
+    if (!expire(at->second)) keys.push_back(name_of(at->second));
   }
   cursor = at == ordered.end() ? 0 : at->first;
   return keys;
+}
+
+proxy::mover::Databases Node::databases() const {
+  proxy::mover::Databases databases;
+  for (const auto& [key, entry] : dict_) databases.insert(database_of(key));
+  return databases;
 }
 
 std::uint64_t Node::marker() const {
@@ -158,9 +185,10 @@ void Node::run_one(ConnectionId id) {
   if (is_stalled) return;
   Connection& connection = connections_.at(id);
   if (connection.input.empty()) return;
-  const Command command = std::move(connection.input.front());
+  Command command = std::move(connection.input.front());
   connection.input.pop_front();
-  connection.turn.push_back(run(command, connection.is_mover));
+  if (connection.is_mover) command.key = in_database(connection.database, command.key);
+  connection.turn.push_back(run(command, connection));
 }
 
 void Node::end_turn() {
@@ -176,17 +204,24 @@ void Node::end_turn() {
   }
 }
 
-Reply Node::run(const Command& command, bool is_mover) {
+void Node::flush(std::optional<Database> database) {
+  std::erase_if(
+      dict_, [&](const auto& item) { return !database || database_of(item.first) == *database; });
+}
+
+Reply Node::run(const Command& command, Connection& connection) {
   using Kind = Command::Kind;
   Reply reply{command.id, "OK", {}};
   const auto entry = [&]() -> std::optional<Entry> {
     auto found = dict_.find(command.key);
     return found == dict_.end() ? std::nullopt : std::optional(found->second);
   };
-  if (!is_mover) {
+  if (!connection.is_mover) {
     if (command.kind == Kind::Flush) {
-      dict_.clear();
-      history_.push_back({"", std::nullopt});
+      std::optional<Database> database;
+      if (!command.key.empty()) database = database_of(command.key);
+      flush(database);
+      history_.push_back({"", std::nullopt, database});
       is_flushed_ = true;
     } else {
       expire(command.key);
@@ -203,12 +238,15 @@ Reply Node::run(const Command& command, bool is_mover) {
     return reply;
   }
   switch (command.kind) {
+    case Kind::Select:
+      connection.database = static_cast<Database>(std::stoul(command.value));
+      return reply;
     case Kind::Dump:
     case Kind::Measure:
       expire(command.key);
-      reply.value.name = command.key;
+      reply.value.name = name_of(command.key);
       if (auto found = entry()) {
-        reply.value = {command.key, true, dump(*found), found->expire_at_ms};
+        reply.value = {name_of(command.key), true, dump(*found), found->expire_at_ms};
       }
       return reply;
     case Kind::Copy:
@@ -239,10 +277,11 @@ Reply Node::run(const Command& command, bool is_mover) {
       if (refuses_writes) return {command.id, "MISCONF", {}};
       observer_.on_mover_command(*this, command);
       std::optional<Entry> copy;
-      if (auto found = dict_.find(piece_key); found != dict_.end()) copy = found->second;
+      const std::string hidden = in_database(connection.database, piece_key);
+      if (auto found = dict_.find(hidden); found != dict_.end()) copy = found->second;
       if (dict_.contains(command.key)) set(command.key, std::nullopt);
       if (!copy) return {command.id, "no such key", {}};
-      set(piece_key, std::nullopt);
+      set(hidden, std::nullopt);
       copy->groups = command.copy.large_bytes;
       copy->expire_at_ms = command.expire_at_ms;
       if (!is_live(*copy, now_ms_)) return {command.id, "no such key", {}};
@@ -266,6 +305,7 @@ Reply Node::run(const Command& command, bool is_mover) {
     case Kind::Barrier:
       observer_.on_mover_command(*this, command);
       announce(std::string(kBarrierKey));
+      reply.databases = databases();
       return reply;
     default:
       SP_ASSERT(false);
@@ -316,7 +356,7 @@ std::size_t Node::restart(Random& random) {
   dict_.clear();
   for (const Change& change : history_) {
     if (change.key.empty()) {
-      dict_.clear();
+      flush(change.database);
     } else if (change.entry) {
       dict_[change.key] = *change.entry;
     } else {

@@ -2,6 +2,9 @@
 // without notice, expiry, eviction, flushes, connections whose commands may run long after their
 // sender is gone, the change feed, a history of which a restart keeps a prefix.
 //
+// A key of another database than 0 is written "3>name" here; connections say SELECT before they use
+// it, clients as part of the name.
+//
 // Within a turn of its loop a server runs commands; at the turn's end it sends one push with all
 // keys that changed, merged and sorted, and only then the replies.
 #pragma once
@@ -28,6 +31,9 @@ struct Entry {
   friend bool operator==(const Entry&, const Entry&) = default;
 };
 using Dict = std::map<std::string, Entry>;
+std::string in_database(proxy::mover::Database database, const std::string& name);
+proxy::mover::Database database_of(const std::string& key);
+std::string name_of(const std::string& key);
 std::string to_string(const Entry& entry);
 bool is_live(const Entry& entry, std::uint64_t now_ms);
 
@@ -42,8 +48,9 @@ struct Command {
     Persist,
     XAdd,
     XGroup,
-    Flush,
+    Flush,  // Of all databases, or of the one that the key is in.
     // Of the mover.
+    Select,
     Dump,
     Copy,
     Unlink,
@@ -88,7 +95,8 @@ class NodeObserver {
 struct Reply {
   std::uint64_t id = 0;
   std::string text;
-  proxy::mover::KeyValue value;  // Of Dump and Measure.
+  proxy::mover::KeyValue value;            // Of Dump and Measure.
+  proxy::mover::Databases databases = {};  // Of Barrier: those that hold keys.
 };
 
 struct Push {
@@ -117,7 +125,8 @@ class Node {
   bool has_feed() const { return feed_.has_value(); }
   std::optional<Push> next_push();
   // Keys in an order of their own, from a cursor on; a new key may come where the scan has been.
-  std::vector<std::string> scan(std::uint64_t& cursor, std::size_t count);
+  std::vector<std::string> scan(ConnectionId id, std::uint64_t& cursor, std::size_t count);
+  proxy::mover::Databases databases() const;  // That hold keys.
   std::uint64_t marker() const;
   std::size_t marker_history() const { return marker_history_; }  // With the marker last put.
 
@@ -151,19 +160,22 @@ class Node {
   struct Connection {
     bool is_mover = false;
     bool is_lost = false;
+    proxy::mover::Database database = 0;
     std::deque<Command> input;
     std::vector<Reply> turn;
     std::vector<Reply> replies;
   };
   struct Change {
     std::string key;
-    std::optional<Entry> entry;  // Nothing: removed. An empty key: all of them.
+    std::optional<Entry> entry;  // Nothing: removed. An empty key: all of them,
+    std::optional<proxy::mover::Database> database = {};  // or of this database.
   };
 
-  Reply run(const Command& command, bool is_mover);
+  Reply run(const Command& command, Connection& connection);
+  void flush(std::optional<proxy::mover::Database> database);
   void set(const std::string& key, std::optional<Entry> entry);
   bool expire(const std::string& key);
-  void announce(const std::string& key) { changed_.insert(key); }
+  void announce(const std::string& key) { changed_.insert(name_of(key)); }
 
   std::string name_;
   const std::uint64_t& now_ms_;

@@ -30,7 +30,7 @@ std::vector<std::string> words_of(const Command& command) {
     case Kind::XGroup:
       return {"XGROUP", "CREATE", command.key, "group", "$"};
     case Kind::Flush:
-      return {"FLUSHALL"};
+      return {command.key.empty() ? "FLUSHALL" : "FLUSHDB"};
     default:
       return {"GET", command.key};
   }
@@ -68,7 +68,8 @@ void Workers::issue() {
 
 void Workers::flush() {
   const std::string of[] = {"", source_->name(), target_->name()};
-  const Command command{.kind = Command::Kind::Flush, .value = of[random_.below(3)]};
+  Command command{.kind = Command::Kind::Flush, .value = of[random_.below(3)]};
+  if (random_.chance(50)) command.key = keys_[random_.below(keys_.size())];
   if (Client* client = idle_client()) begin(*client, command);
 }
 
@@ -85,6 +86,8 @@ Command Workers::make_command(std::size_t client) {
   command.id = next_command_++;
   // A few keys are hot.
   command.key = random_.chance(25) ? keys_[client % 3] : keys_[random_.below(keys_.size())];
+  if (database_of(command.key) == late_database_ && now_ms_ < late_from_ms_)
+    command.key = name_of(command.key);
   command.value = fmt::format("{}.{}", client, command.id);
   if (command.key.ends_with("stream")) {
     const Kind kinds[] = {Kind::Get, Kind::XAdd, Kind::XGroup, Kind::XGroup, Kind::Del};

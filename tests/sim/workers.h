@@ -29,10 +29,16 @@ class Workers {
 
   Workers(const std::uint64_t& now_ms, Random& random, std::vector<std::string> keys);
   void set_nodes(Node& source, Node& target);
+  // Its keys are not used before: those of database 0 instead.
+  void set_late_database(proxy::mover::Database database, std::uint64_t from_ms) {
+    late_database_ = database;
+    late_from_ms_ = from_ms;
+  }
 
   // --- what clients or chance do
-  void issue();    // A client that has nothing under way sends a command.
-  void flush();    // The same; the command is FLUSHALL, of both nodes or at one's endpoint.
+  void issue();  // A client that has nothing under way sends a command.
+  // The same; the command is FLUSHALL or FLUSHDB, of both nodes or at one's endpoint.
+  void flush();
   void deliver();  // Replies come back.
   void break_connection();
   void on_node_lost(Node& node);
@@ -100,6 +106,8 @@ class Workers {
   std::uint64_t next_command_ = 1;
   std::uint64_t flushes_ = 0;
   std::uint64_t lost_flushes_ = 0;
+  proxy::mover::Database late_database_ = 0;
+  std::uint64_t late_from_ms_ = 0;
   std::uint64_t longest_wait_ms_ = 0;
 };
 

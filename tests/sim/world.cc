@@ -16,17 +16,24 @@ using namespace proxy::mover;  // NOLINT(google-build-using-namespace): its acti
 namespace {
 
 constexpr std::size_t kStepsMax = 20000;
-constexpr std::uint64_t kWaitMsMax = 150;  // A fence of 50 ms, and the step that ends it.
+constexpr std::uint32_t kPauseMs = 50;
+constexpr std::uint64_t kStepMs = 100;  // The step that ends a fence.
 
 const char* const kTags[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
 constexpr std::size_t kTagsToMove = 6;
 constexpr std::size_t kTargetsTags = 2;
 
-std::vector<std::string> make_keys() {
+// In database 0 alone, or in a few: of the last of them not all names.
+std::vector<std::string> make_keys(std::size_t databases) {
+  constexpr Database kDatabases[] = {0, 2, 5};
   std::vector<std::string> keys;
-  for (const char* tag : kTags) {
-    for (const char* name : {"1", "2", "3", "stream"})
-      keys.push_back(fmt::format("{{{}}}{}", tag, name));
+  for (std::size_t i = 0; i < databases; ++i) {
+    for (const char* tag : kTags) {
+      for (const char* name : {"1", "2", "3", "stream"}) {
+        if (i > 0 && name[0] == '2') continue;
+        keys.push_back(in_database(kDatabases[i], fmt::format("{{{}}}{}", tag, name)));
+      }
+    }
   }
   return keys;
 }
@@ -37,13 +44,23 @@ slots::SlotSet slots_of_tags(std::size_t first, std::size_t count) {
   return slots;
 }
 
+std::string text_of_database(const Action& action) {
+  const Database database = std::visit(
+      [](const auto& what) -> Database {
+        if constexpr (requires { what.database; }) return what.database;
+        return 0;
+      },
+      action);
+  return database == 0 ? "" : fmt::format(" in {}:", database);
+}
+
 std::string text_of(const Action& action) {
   constexpr const char* kNames[] = {"Connect",     "Scan",       "Read",          "Write",
                                     "Remove",      "ReadPiece",  "WritePiece",    "Publish",
                                     "RenewGroups", "CatchFeeds", "Fence",         "LiftFence",
                                     "PutMarker",   "Commit",     "AskDurability", "Vouch",
                                     "GiveBack",    "Collected",  "Wait",          "Finish"};
-  std::string text = kNames[action.index()];
+  std::string text = kNames[action.index()] + text_of_database(action);
   if (const Scan* scan = std::get_if<Scan>(&action)) {
     text += scan->side == Side::Source ? " source" : " target";
   } else if (const Read* read = std::get_if<Read>(&action)) {
@@ -106,7 +123,10 @@ World::World(std::uint64_t seed, Flaw flaw, bool is_traced, Tally& tally)
       is_traced_(is_traced),
       tally_(tally),
       flaw_(flaw),
-      keys_(make_keys()),
+      databases_(random_.between(1, 3)),
+      // Each has a last copy of its own.
+      pause_ms_(kPauseMs * static_cast<std::uint32_t>(databases_)),
+      keys_(make_keys(databases_)),
       all_(slots_of_tags(0, std::size(kTags))),
       targets_own_(slots_of_tags(std::size(kTags) - kTargetsTags, kTargetsTags)),
       host_(now_ms_, random_, keys_, targets_own_),
@@ -124,6 +144,7 @@ World::World(std::uint64_t seed, Flaw flaw, bool is_traced, Tally& tally)
   leaves_old_movers = flaw == Flaw::LeavesOldMovers;
   never_lifts_fence = flaw == Flaw::NeverLiftsFence;
   publishes_unchecked = flaw == Flaw::PublishesUnchecked;
+  forgets_select = flaw == Flaw::ForgetsSelect;
 }
 
 void World::run() {
@@ -146,7 +167,7 @@ void World::run() {
   checker_.check_owners(all_);
   const std::uint64_t longest_wait_ms = host_.workers().longest_wait_ms();
   tally_.longest_wait_ms = std::max(tally_.longest_wait_ms, longest_wait_ms);
-  if (longest_wait_ms > kWaitMsMax)
+  if (longest_wait_ms > pause_ms_ + kStepMs)
     throw Violation{fmt::format("I9: a client waited {} ms", longest_wait_ms)};
 }
 
@@ -158,9 +179,13 @@ std::vector<slots::Goal> World::goals() {
 }
 
 void World::set_up() {
+  // A database that nobody uses before.
+  const Database late = random_.chance(50) ? database_of(keys_.back()) : 0;
+  if (late != 0) host_.workers().set_late_database(late, now_ms_ + random_.between(0, 600));
   for (const std::string& key : keys_) {
-    if (!random_.chance(80)) continue;
-    Entry entry{fmt::format("initial {}", key), key.ends_with("stream"), 0, -1};
+    if ((late != 0 && database_of(key) == late) || !random_.chance(80)) continue;
+    Entry entry{fmt::format("initia{} {}", database_of(key), name_of(key)), key.ends_with("stream"),
+                0, -1};
     if (!entry.is_stream && random_.chance(20)) {
       entry.expire_at_ms = static_cast<std::int64_t>(now_ms_ + random_.between(1, 2000));
     }
@@ -223,8 +248,9 @@ Finish World::transfer(slots::PlanId plan) {
     spec.kept.push_back({kept.slots, kept.marker});
   spec.group_slots = static_cast<std::uint32_t>(
       work.slots_total > kTagsToMove ? random_.between(2000, 8000) : random_.between(1, 4));
+  spec.pause_ms = pause_ms_;
   spec.batch_keys = static_cast<std::uint32_t>(random_.between(2, 6));
-  if (random_.chance(20)) spec.dirty_bytes = 600;
+  if (random_.chance(20)) spec.dirty_bytes = 600 * databases_;
   Tamperer tamperer(flaw_);
   tamperer.change(spec);
 
@@ -411,9 +437,12 @@ void World::evict(Node& node) {
   std::advance(at, static_cast<std::ptrdiff_t>(random_.below(node.dict().size())));
   std::string key = at->first;
   // Half of a large value is what the others are not: there is but one.
-  if (node.dict().contains(node.piece_key) && random_.chance(50)) key = node.piece_key;
-  const bool is_pieces = key == piece_key(1, "source") || key == piece_key(2, "source");
-  if (!may_evict_marker_ && !is_pieces && proxy::resp::is_reserved_key(key)) return;
+  for (const auto& [name, entry] : node.dict()) {
+    if (name_of(name) == node.piece_key && random_.chance(50)) key = name;
+  }
+  const bool is_pieces =
+      name_of(key) == piece_key(1, "source") || name_of(key) == piece_key(2, "source");
+  if (!may_evict_marker_ && !is_pieces && proxy::resp::is_reserved_key(name_of(key))) return;
   // What a target loses of slots that it may have lost altogether is nobody's concern.
   if (host_.is_doubtful(slots::slot_of_key(key))) return;
   trace(fmt::format("{} evicts {}", node.name(), key));

@@ -74,6 +74,7 @@ class World {
   bool leaves_old_movers = false;  // Flaws of whoever carries the actions out.
   bool never_lifts_fence = false;
   bool publishes_unchecked = false;
+  bool forgets_select = false;
 
   bool is_target_older = false;  // It can't read a payload.
 
@@ -96,6 +97,8 @@ class World {
   Tally& tally_;
   Flaw flaw_;
   std::uint64_t now_ms_ = 1'000'000;
+  std::size_t databases_;
+  std::uint32_t pause_ms_;
   std::vector<std::string> keys_;
   slots::SlotSet all_;
   slots::SlotSet targets_own_;

@@ -1,5 +1,6 @@
 // A Transfer with two nodes in memory, which carries its actions out one by one. A test changes
-// what the nodes hold and what they answer in between.
+// what the nodes hold and what they answer in between. A key of another database than 0 is written
+// "3>name".
 #pragma once
 
 #include <doctest/doctest.h>
@@ -33,6 +34,23 @@ struct Value {
   friend bool operator==(const Value&, const Value&) = default;
 };
 using Node = std::map<std::string, Value>;
+
+inline std::string in(Database database, const std::string& name) {
+  return database == 0 ? name : std::to_string(database) + ">" + name;
+}
+inline Database database_of(const std::string& key) {
+  const std::size_t at = key.find('>');
+  return at == std::string::npos ? 0 : static_cast<Database>(std::stoul(key.substr(0, at)));
+}
+inline std::string name_of(const std::string& key) {
+  const std::size_t at = key.find('>');
+  return at == std::string::npos ? key : key.substr(at + 1);
+}
+inline Databases databases_of(const Node& node) {
+  Databases databases;
+  for (const auto& [key, value] : node) databases.insert(database_of(key));
+  return databases;
+}
 
 inline std::string stream_payload(const std::string& rest) { return '\x0f' + rest; }
 
@@ -80,11 +98,11 @@ class Rig {
   // As a client would: the feed says so.
   void client_writes(const std::string& key, const std::string& payload) {
     source[key] = {payload, -1};
-    event_.source.keys.push_back(key);
+    event_.source.keys.push_back(name_of(key));
   }
   void client_deletes(const std::string& key) {
     source.erase(key);
-    event_.source.keys.push_back(key);
+    event_.source.keys.push_back(name_of(key));
   }
   void target_says(const std::string& key) { event_.target.keys.push_back(key); }
   void source_flushed() {
@@ -118,19 +136,23 @@ class Rig {
 
  private:
   Outcome carry_out(const Connect&) {
-    return Connected{source_run_id, target_run_id, marker, may_evict_marker};
+    return Connected{source_run_id,
+                     target_run_id,
+                     marker,
+                     may_evict_marker,
+                     {databases_of(source), databases_of(target)}};
   }
   Outcome carry_out(const Scan& scan) {
     Scanned scanned;
     for (const auto& [key, value] : scan.side == Side::Source ? source : target) {
-      scanned.keys.push_back(key);
+      if (database_of(key) == scan.database) scanned.keys.push_back(name_of(key));
     }
     return scanned;
   }
   Outcome carry_out(const Read& read) {
     ReadDone done;
     for (const std::string& key : read.keys) {
-      auto found = source.find(key);
+      auto found = source.find(in(read.database, key));
       if (found == source.end()) {
         done.values.push_back({.name = key, .payload = {}});
       } else if (found->second.payload.size() >= large_payload && !read.is_whole) {
@@ -150,21 +172,21 @@ class Rig {
     if (is_target_older) return refused;
     for (const KeyValue& value : write.values) {
       if (value.exists) {
-        target[value.name] = {value.payload, value.expire_at_ms};
+        target[in(write.database, value.name)] = {value.payload, value.expire_at_ms};
       } else {
-        target.erase(value.name);
+        target.erase(in(write.database, value.name));
       }
     }
     return WriteDone{};
   }
   Outcome carry_out(const Remove& remove) {
     for (const std::string& key : remove.keys) {
-      (remove.side == Side::Source ? source : target).erase(key);
+      (remove.side == Side::Source ? source : target).erase(in(remove.database, key));
     }
     return Removed{};
   }
   Outcome carry_out(const ReadPiece& read) {
-    auto found = source.find(read.key);
+    auto found = source.find(in(read.database, read.key));
     PieceRead piece{.next = read.from};
     if (found == source.end()) return PieceRead{.fate = PieceRead::Fate::Gone};
     const std::string& payload = found->second.payload;
@@ -187,24 +209,27 @@ class Rig {
     return piece;
   }
   Outcome carry_out(const WritePiece& write) {
-    std::string& hidden = target[piece_key(7, "a")].payload;
+    std::string& hidden = target[in(write.database, piece_key(7, "a"))].payload;
     if (write.is_first) hidden.clear();
     for (const Words& words : write.commands) hidden += words[0];
     return PieceWritten{};
   }
   Outcome carry_out(const Publish& publish) {
-    auto found = source.find(publish.key);
-    const auto hidden = target.find(piece_key(7, "a"));
+    auto found = source.find(in(publish.database, publish.key));
+    const auto hidden = target.find(in(publish.database, piece_key(7, "a")));
     if (found == source.end() || hidden == target.end() ||
         hidden->second.payload.size() != found->second.payload.size()) {
       return Published{WriteFate::Incomplete, "it is not whole"};
     }
-    target[publish.key] = {hidden->second.payload, found->second.expire_at_ms};
+    target[in(publish.database, publish.key)] = {hidden->second.payload,
+                                                 found->second.expire_at_ms};
     target.erase(hidden);
     return Published{};
   }
   Outcome carry_out(const RenewGroups&) { return GroupsRenewed{.read_at_ms = 99}; }
-  Outcome carry_out(const CatchFeeds&) { return Caught{}; }
+  Outcome carry_out(const CatchFeeds&) {
+    return Caught{{databases_of(source), databases_of(target)}};
+  }
   Outcome carry_out(const Fence& fence) {
     fenced = fence.slots;
     return Fenced{};

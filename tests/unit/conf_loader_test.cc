@@ -90,6 +90,7 @@ state_dir: /srv/state
 placement: ring
 allow_config: true
 ping_nodes: true
+databases: 3
 nodes:
   - name: inv-bcn
     address: /run/redis.sock
@@ -119,6 +120,7 @@ log: {level: debug, file: /var/log/slotproxy.log}
   CHECK(config->placement == slots::PlacementKind::Ring);
   CHECK(config->allow_config);
   CHECK(config->ping_nodes);
+  CHECK(config->databases == 3);
   REQUIRE(config->nodes.size() == 2);
   CHECK(config->nodes[0].weight == 2.5);
   CHECK(slots::to_string(config->nodes[0].slots.value()) == "0-8191,9000");

@@ -23,6 +23,7 @@ state_dir: /srv/slot proxy
 placement: rendezvous
 allow_config: true
 ping_nodes: true
+databases: 4
 limits: {bulk: 1MB, clients: 12}
 timeouts: {request: 90s}
 log: {level: warn}

@@ -84,11 +84,16 @@ TEST_CASE("what fails blocks") {
     b.clock_ms_doubt = 20;
     CHECK(results(findings, "clocks") == "pass");
   }
-  SUBCASE("keys in other databases of the source; the target's are worth a word") {
-    b.other_databases = "db3";
-    CHECK(results(findings, "db3") == "warn");
-    a.other_databases = "db1";
-    CHECK(results(findings, "db1") == "fail");
+  SUBCASE("databases, which the target needs where the source has keys") {
+    b.other_databases = {9};
+    CHECK(results(findings, "b has keys in db9") == "pass");
+    a.other_databases = {1, 3};
+    CHECK(results(findings, "a has keys in db1, db3, which move too") == "pass");
+    CHECK(results(findings, "how many databases") == "warn");
+    b.databases = 3;
+    CHECK(results(findings, "b has 3 databases") == "fail");
+    b.databases = 4;
+    CHECK(results(findings, "b has the databases of a") == "pass");
   }
   SUBCASE("memory, of the machine where there is no maxmemory") {
     b.facts.used_memory = 500'000;

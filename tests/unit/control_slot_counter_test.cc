@@ -31,7 +31,20 @@ std::string key(int i) { return "k:" + std::to_string(i); }
 struct Node {
   explicit Node(int count, bool tells_sizes = true) : node(loop.get()), client(loop.get()) {
     node.on_command = [this, count, tells_sizes](const Command& c) -> std::optional<std::string> {
-      if (c[0] == "DBSIZE") return encode_resp2(Reply::integer_of(count + 1));
+      if (c[0] == "INFO") {
+        std::string info = "# Keyspace\r\ndb0:keys=" + std::to_string(count + 1) + ",expires=0\r\n";
+        if (keys_of_db3 > 0) info += "db3:keys=" + std::to_string(keys_of_db3) + ",expires=0\r\n";
+        return encode_resp2(Reply::string(info));
+      }
+      if (c[0] == "SELECT") {
+        database = c[1];
+        return encode_resp2(Reply::status("OK"));
+      }
+      if (c[0] == "SCAN" && database == "3") {
+        std::vector<Reply> keys;
+        for (int i = 0; i < keys_of_db3; ++i) keys.push_back(Reply::string(key(i)));
+        return encode_resp2(Reply::array({Reply::string("0"), Reply::array(std::move(keys))}));
+      }
       if (c[0] == "MEMORY") {
         measured.insert(c[2]);
         return tells_sizes ? encode_resp2(Reply::integer_of(100)) : "-NOPERM no MEMORY\r\n";
@@ -65,6 +78,8 @@ struct Node {
 
   TestLoop loop;
   std::set<std::string> measured;
+  std::string database = "0";
+  int keys_of_db3 = 0;
   FakeNode node;
   NodeClient client;
 };
@@ -89,6 +104,14 @@ TEST_CASE("every key of a node is counted for its slot, and measured when there 
   for (int i = 0; i < 2500; ++i) of_slot += slots::slot_of_key(key(i)) == slots::slot_of_key("k:7");
   CHECK(census.keys[slots::slot_of_key("k:7")] == of_slot);
   CHECK(node.measured.size() == 2500);
+}
+
+TEST_CASE("keys of all databases count") {
+  Node node(100);
+  node.keys_of_db3 = 20;
+  const SlotCensus census = node.count(kAll);
+  CHECK(census.is_exact);
+  CHECK(sum(census.keys) == 120);
 }
 
 TEST_CASE("keys of slots that the node does not own are no business of its count") {

@@ -112,6 +112,42 @@ TEST_CASE("a change that was acknowledged has been reported once a PING is answe
   }
 }
 
+TEST_CASE("a link means the database that was selected last, and 0 when it is new") {
+  Linked linked;
+  linked.link.select(3);
+  CHECK(linked.ask({"SET", "k", "of 3"}) == "+OK\r\n");
+  CHECK(linked.other({"GET", "k"}).find("of 3") == std::string::npos);
+  linked.link.select(0);
+  CHECK(linked.ask({"GET", "k"}) == "_\r\n");
+  linked.link.select(3);
+  CHECK(linked.open().error_text.empty());
+  CHECK(linked.link.traits().databases == Databases{0, 3});
+  CHECK(linked.ask({"GET", "k"}) == "_\r\n");
+  linked.link.select(3);
+  CHECK(linked.ask({"GET", "k"}) == "$4\r\nof 3\r\n");
+  linked.link.select(2);
+  linked.link.add({"SET", "k", "of 2"});
+  linked.link.select(3);
+  linked.link.add({"GET", "k"});
+  const auto replies = linked.link.exchange();
+  REQUIRE(replies.has_value());
+  CHECK(std::vector(replies->begin(), replies->end()) ==
+        std::vector<std::string_view>{"+OK\r\n", "$4\r\nof 3\r\n"});
+  linked.link.select(99);
+  CHECK(linked.ask({"GET", "k"}).find("SELECT says: ERR DB index") != std::string::npos);
+  CHECK_FALSE(linked.link.is_open());
+}
+
+TEST_CASE("the feed names keys of all databases, without their number") {
+  Linked linked;
+  linked.other({"EVAL", "redis.call('SELECT', 5) redis.call('SET', KEYS[1], 1)", "1", "theirs"});
+  linked.ask({"PING"});
+  CHECK(linked.link.take_notices().keys == std::vector<std::string>{"theirs"});
+  linked.other({"EVAL", "redis.call('SELECT', 5) redis.call('FLUSHDB')", "0"});
+  linked.ask({"PING"});
+  CHECK(linked.link.take_notices().all);
+}
+
 TEST_CASE("a flush is a notice of every key") {
   Linked linked;
   linked.other({"FLUSHALL"});
@@ -275,7 +311,7 @@ class Script {
     const int client = ::accept(listener_, nullptr, nullptr);
     answer(client, "CLIENT\r\n$4\r\nLIST",
            "%0\r\n+OK\r\n$2\r\nid\r\n*1\r\n$6\r\nmaster\r\n$0\r\n\r\n"
-           "$27\r\nrun_id:1\r\nredis_version:6.2\r\n:7\r\n$0\r\n\r\n");
+           "$27\r\nrun_id:1\r\nredis_version:6.2\r\n$0\r\n\r\n:7\r\n$0\r\n\r\n");
     answer(client, "NO-EVICT", "+OK\r\n-ERR unknown subcommand\r\n");
     may_send_.wait(false);
     bool is_heard = true;

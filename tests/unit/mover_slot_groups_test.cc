@@ -77,10 +77,10 @@ TEST_CASE("slot groups: no more than fits half the pause, streams included") {
   DirtyKeys dirty;
   LargeKeys large;
   for (int i = 0; i < 10000; ++i) dirty.add(std::to_string(i), 10);
-  groups.note_stream("s", 11, 10 << 20);
+  groups.note_stream({"s"}, 11, 10 << 20);
   CHECK(groups.choose(range(10, 13), dirty, large, 0) == range(12, 13));
   CHECK(groups.cost_ms(range(10, 10), dirty, large) > 25);
-  groups.note_no_stream("s", 11);
+  groups.note_no_stream({"s"}, 11);
   CHECK(groups.choose(range(10, 13), dirty, large, 0) == range(11, 13));
   SUBCASE("but after a while the quietest alone, for the estimate may be wrong") {
     CHECK(groups.choose(range(10, 10), dirty, large, 100) == std::nullopt);

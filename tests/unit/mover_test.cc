@@ -362,6 +362,41 @@ TEST_CASE("slots move with all types, expiry and groups while clients write, and
   check_equal(world);
 }
 
+TEST_CASE("slots move in all databases, one that comes into use meanwhile too") {
+  const std::string set =
+      "redis.call('SELECT', ARGV[1]) return redis.call('SET', KEYS[1], ARGV[2])";
+  const std::string get = "redis.call('SELECT', ARGV[1]) return redis.call('GET', KEYS[1])";
+  constexpr int kKeys = 600;
+  const auto key = [](int i) { return "key" + std::to_string(i); };
+  World world;
+  for (int i = 0; i < kKeys; ++i) {
+    world.write({"SET", key(i), std::string(100, 'x')});
+    world.write({"EVAL", set, "1", key(i), "3", "of 3"}, 3);
+  }
+  world.commons.pacers.of("a")->set_limits({1'000'000}, 0);
+  world.start();
+  int value = 0;
+  const auto has_ended = [&] { return world.has_ended(); };
+  for (; !world.wait_for(has_ended, 0s) && value < 100'000; ++value) {
+    const char* databases[] = {"0", "3", "11"};
+    world.write({"EVAL", set, "1", key(value % kKeys), databases[value % 3], std::to_string(value)},
+                3);
+    if (value == 1000) world.commons.pacers.of("a")->set_limits({Pacer::kUnlimited}, 0);
+  }
+  CHECK(world.finish()->how == Finish::How::Done);
+  CHECK(value > 300);
+  for (int i = 0; i < kKeys; ++i) {
+    const std::size_t owner = world.owner_of(slots::slot_of_key(key(i)));
+    for (const char* database : {"0", "3", "11"}) {
+      CAPTURE(key(i));
+      CAPTURE(database);
+      const Words asked = {"EVAL", get, "1", key(i), database};
+      CHECK(world.ask(owner, asked) == world.ask(kReference, asked));
+      if (owner == kTarget) CHECK(world.ask(kSource, asked) == "(nil)");
+    }
+  }
+}
+
 TEST_CASE("a feed that breaks is noticed, and copying begins anew") {
   World world;
   fill(world, 8000, 100);

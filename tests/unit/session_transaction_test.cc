@@ -106,7 +106,6 @@ TEST_CASE("what runs at once, what a node executes, what the proxy answers, what
   CHECK(rule_of({"sort", "k"}) == QueuedAs::NodeCommand);
   CHECK(rule_of({"sort", "k", "by", "w_*"}) == QueuedAs::AsUsual);
   CHECK(rule_of({"copy", "a", "b"}) == QueuedAs::NodeCommand);
-  CHECK(rule_of({"copy", "a", "b", "db", "1"}) == QueuedAs::AsUsual);
 }
 
 TEST_CASE("what is denied at EXEC is answered in its place, and the rest is sent") {

@@ -96,6 +96,11 @@ class RedisServer:
             "if not keep then redis.call('UNLINK',k) end end until c=='0' return 1"
         )
         self.ask("EVAL", script, "0", *but)
+        for name in self.info("keyspace"):
+            if name.startswith("db") and name != "db0":
+                with self.client() as wire:
+                    wire.ask("SELECT", name[2:])
+                    wire.ask("FLUSHDB")
         self.ask("SCRIPT", "FLUSH")
         self.ask("FUNCTION", "FLUSH")
 

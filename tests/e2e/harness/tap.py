@@ -206,6 +206,11 @@ def command(name, nth=1, key=None):
     return matches
 
 
+def catch_up(nth=1):
+    """The nth time that a mover waits for all that its node has to report."""
+    return behind(command("CLIENT", 1, "TRACKING"), command("INFO", nth, "keyspace"))
+
+
 def behind(first, second):
     """The first request that matches `second` behind one that matches `first`."""
     seen = []
