@@ -91,6 +91,7 @@ struct Limits {
       512'000'000;                          // All clients: beyond it the one with most is closed.
   ByteCount unread_messages = 32ULL << 20;  // Per client: pub/sub messages; beyond it it is closed.
   ByteCount subscribed_names = 16'000'000;  // Per client: what it has subscribed, by name.
+  std::uint64_t tracked_keys = 1'000'000;   // Per worker: keys that CLIENT TRACKING remembers.
   ByteCount node_queue = 64'000'000;        // Per worker and node: request bytes not yet sent.
   ByteCount merged_reply = 64'000'000;      // A reply put together from several nodes.
   std::uint64_t large_connections = 16;  // Per worker and node: connections for streamed requests.

@@ -252,6 +252,10 @@ session::WorkerTotals Worker::totals() const {
     totals.clients += worker->stats().clients_total.get();
     totals.errors += worker->stats().errors.get();
     totals.blocked_clients += worker->stats().blocked_clients.get();
+    totals.tracking_clients += worker->stats().tracking_clients.get();
+    totals.tracked_keys += worker->stats().tracked_keys.get();
+    totals.tracked_items += worker->stats().tracked_items.get();
+    totals.tracked_prefixes += worker->stats().tracked_prefixes.get();
   }
   return totals;
 }

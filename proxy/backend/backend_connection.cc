@@ -87,7 +87,7 @@ void BackendConnection::greet() {
     }
     greeting_steps_.push_back(GreetingStep::Auth);
   }
-  resp::append_request(greeting_, {"HELLO", protocol_ == Protocol::Resp3 ? "3" : "2"});
+  resp::append_request(greeting_, {"HELLO", is_resp3(protocol_) ? "3" : "2"});
   resp::append_request(greeting_, {"CLIENT", "SETNAME", core_.connection_name});
   resp::append_request(greeting_, {"INFO", "server"});
   resp::append_request(greeting_, {"GET", resp::kIdentityKey});
@@ -95,6 +95,11 @@ void BackendConnection::greet() {
   greeting_steps_.insert(greeting_steps_.end(),
                          {GreetingStep::Hello, GreetingStep::SetName, GreetingStep::Server,
                           GreetingStep::Identity, GreetingStep::Role});
+  if (is_quiet(protocol_)) {
+    resp::append_request(greeting_, {"CLIENT", "TRACKING", "ON", "REDIRECT",
+                                     std::to_string(node_.quiet_target()), "BCAST", "NOLOOP"});
+    greeting_steps_.push_back(GreetingStep::Quiet);
+  }
   // A few hundred bytes into the empty buffer of a new connection: they fit.
   net::IoResult result = write_some(greeting_.data(), greeting_.size());
   if (result.status != net::IoStatus::Ok) return fail("connection lost while greeting");
@@ -116,7 +121,7 @@ bool BackendConnection::take_greeting(std::string_view reply) {
         return fail("did not accept the proxy's password: " + first_line(reply.substr(1))), false;
       break;
     case GreetingStep::Hello:
-      if (is_error && protocol_ == Protocol::Resp3)
+      if (is_error && is_resp3(protocol_))
         return fail("does not speak RESP3: " + first_line(reply.substr(1))), false;
       server_side_.client_id = client_id_in(reply);
       break;
@@ -137,6 +142,9 @@ bool BackendConnection::take_greeting(std::string_view reply) {
       }
       break;
     }
+    case GreetingStep::Quiet:
+      if (is_error) return fail("can't leave a client's own changes out"), false;
+      break;
     case GreetingStep::Role:
       if (!is_error && reply.find("master") == std::string_view::npos)
         return fail("is a replica"), false;

@@ -29,7 +29,30 @@ namespace proxy::backend {
 
 class NodeBackend;
 
-enum class Protocol : std::uint8_t { Resp2, Resp3 };
+// The version, and whether the connection is of the quiet kind: those who use it are told elsewhere
+// of keys that change by others' doing alone (CLIENT TRACKING with NOLOOP).
+enum class Protocol : std::uint8_t { Resp2, Resp3, QuietResp2, QuietResp3 };
+inline constexpr std::size_t kProtocols = 4;
+[[nodiscard]] constexpr bool is_quiet(Protocol protocol) {
+  return protocol >= Protocol::QuietResp2;
+}
+[[nodiscard]] constexpr bool is_resp3(Protocol protocol) {
+  return protocol == Protocol::Resp3 || protocol == Protocol::QuietResp3;
+}
+[[nodiscard]] constexpr Protocol make_protocol(bool resp3, bool quiet) {
+  if (quiet) return resp3 ? Protocol::QuietResp3 : Protocol::QuietResp2;
+  return resp3 ? Protocol::Resp3 : Protocol::Resp2;
+}
+
+// Told when a quiet connection ends, however it does: others' changes may go unheard of.
+class QuietWatcher {
+ public:
+  virtual void on_quiet_lost() = 0;
+
+ protected:
+  ~QuietWatcher() = default;
+};
+
 enum class ConnectionUse : std::uint8_t {
   Shared,    // Requests of all sessions.
   Large,     // One streamed request at a time.
@@ -38,7 +61,7 @@ enum class ConnectionUse : std::uint8_t {
 };
 
 // What each reply to a greeting answers.
-enum class GreetingStep : std::uint8_t { Auth, Hello, SetName, Server, Identity, Role };
+enum class GreetingStep : std::uint8_t { Auth, Hello, SetName, Server, Identity, Role, Quiet };
 
 // What the server at the other end calls itself and this connection.
 struct ServerSide {

@@ -60,6 +60,10 @@ class NodeBackend {
     why = is_stuck ? &kBusy : &kQueueFull;
     return nullptr;
   }
+  // Where quiet connections have others' changes redirected to: a client id at the node. 0: there is
+  // nowhere, and requests for such go over ordinary ones. Those that are open retire.
+  void set_quiet_target(std::uint64_t client_id);
+  [[nodiscard]] std::uint64_t quiet_target() const { return quiet_target_; }
   // A connection for one streamed request; null: limits.large_connections are in use. It comes back
   // by itself.
   BackendConnection* take_large(Protocol protocol, StreamSource* source);
@@ -153,7 +157,8 @@ class NodeBackend {
   std::shared_ptr<const RoutingTable>
       table_;  // Kept, so that a node that left the map can still say its name.
   slots::NodeIndex index_;
-  BackendConnection* shared_[2] = {nullptr, nullptr};
+  BackendConnection* shared_[kProtocols] = {};
+  std::uint64_t quiet_target_ = 0;
   std::vector<std::unique_ptr<BackendConnection>> connections_;
   Pool large_{2, {}, 0};
   Pool pinned_{16, {}, 0};

@@ -76,6 +76,7 @@ struct alignas(64) Ticket {
   bool large : 1 = false;  // A streamed request, on a connection of its own.
   bool once : 1 =
       false;  // Means this process of the server: never sent again on another connection.
+  bool tracked : 1 = false;  // A request of a client that tracks; its session knows the keys.
 
   Ticket() : inline_{} {}
 
@@ -129,7 +130,7 @@ class TicketPool {
     ticket->pending = nullptr;
     ticket->reply_bytes = 0;
     ticket->begun = ticket->done = ticket->retiring = ticket->silent = ticket->sent_ahead =
-        ticket->large = ticket->once = false;
+        ticket->large = ticket->once = ticket->tracked = false;
     pool_.give(ticket);
   }
   void trim() { pool_.trim(); }  // See SlabPool.

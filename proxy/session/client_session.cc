@@ -14,6 +14,7 @@
 #include "proxy/session/fence_rules.h"
 #include "proxy/session/sessions.h"
 #include "proxy/session/subscribers.h"
+#include "proxy/session/trackers.h"
 #include "proxy/session/transaction.h"
 #include "proxy/session/watch.h"
 #include "slots/assert.h"
@@ -70,11 +71,24 @@ SessionNotes& ClientSession::notes() {
 
 // Each version has connections of its own: what was asked before must have run before what comes
 // now.
-void ClientSession::set_protocol(backend::Protocol protocol) {
-  if (protocol == protocol_) return;
-  if (head_ != nullptr) hold(Hold::Stream);
+void ClientSession::set_resp3(bool yes) {
+  if (yes == resp3()) return;
   if (watch_ != nullptr) watch_->lose();
+  change_protocol(backend::make_protocol(yes, backend::is_quiet(protocol_)));
+}
+
+void ClientSession::set_quiet(bool yes) {
+  if (yes != backend::is_quiet(protocol_)) change_protocol(backend::make_protocol(resp3(), yes));
+}
+
+void ClientSession::change_protocol(backend::Protocol protocol) {
+  if (head_ != nullptr) hold(Hold::Stream);
   protocol_ = protocol;
+  note_plainness();
+}
+
+void ClientSession::set_tracking(std::unique_ptr<Tracking> tracking) {
+  tracking_ = std::move(tracking);
   note_plainness();
 }
 
@@ -124,13 +138,14 @@ bool ClientSession::takes_messages_only() const {
 
 void ClientSession::note_plainness() {
   is_plain_ = authenticated_ && reply_mode_ == ReplyMode::On && transaction_ == nullptr &&
-              watch_ == nullptr && !takes_messages_only();
+              watch_ == nullptr && tracking_ == nullptr && !takes_messages_only();
 }
 
 void ClientSession::follow_map() { watch_->follow(*table().map); }
 
 void ClientSession::reset() {
-  set_protocol(backend::Protocol::Resp2);
+  sessions_.trackers().turn_off(*this);
+  set_resp3(false);
   reply_mode_ = ReplyMode::On;
   transaction_ = nullptr;
   take_watch();
@@ -301,7 +316,7 @@ void ClientSession::execute(resp::Args args, std::string_view bytes) {
 
 void ClientSession::execute_slowly(Request& request) {
   if (reply_mode_ == ReplyMode::SkipNext) reply_mode_ = ReplyMode::Skip;
-  dispatch(*this, request);
+  tracking_ == nullptr ? dispatch(*this, request) : sessions_.trackers().dispatch(*this, request);
   if (reply_mode_ == ReplyMode::Skip)
     set_reply_mode(is_put_off_ ? ReplyMode::SkipNext : ReplyMode::On);
 }
@@ -458,6 +473,7 @@ void ClientSession::close_now() {
   }
   core_.backends->forget(this);
   take_watch();
+  sessions_.trackers().turn_off(*this);
   abandon_tickets();
   subscriptions_ = nullptr;
   resume_node_reading();

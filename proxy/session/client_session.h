@@ -34,6 +34,7 @@ namespace proxy::session {
 class BlockedCall;
 class Sessions;
 class Subscriptions;
+class Tracking;
 class Transaction;
 class Watch;
 
@@ -100,9 +101,11 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] const RoutingTable& table() const { return *core_.table; }
   [[nodiscard]] const ListenerFacts& listener() const { return *listener_; }
   [[nodiscard]] bool is_redirect() const { return listener_->is_redirect; }
-  [[nodiscard]] bool resp3() const { return protocol_ == backend::Protocol::Resp3; }
+  [[nodiscard]] bool resp3() const { return backend::is_resp3(protocol_); }
   [[nodiscard]] backend::Protocol protocol() const { return protocol_; }
-  void set_protocol(backend::Protocol protocol);
+  void set_resp3(bool yes);
+  // Whether its requests go over connections of the quiet kind, where there are such.
+  void set_quiet(bool yes);
   [[nodiscard]] std::uint64_t id() const { return id_; }
   [[nodiscard]] SessionNotes& notes();
   [[nodiscard]] const SessionNotes* notes_if_any() const { return notes_.get(); }
@@ -127,6 +130,12 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] Subscriptions* subscriptions_if_any() { return subscriptions_.get(); }
   Subscriptions& subscriptions();
   void on_subscriptions_changed() { note_plainness(); }
+  // What it is told of changes; null: nothing. From Trackers.
+  [[nodiscard]] Tracking* tracking_if_any() const { return tracking_.get(); }
+  void set_tracking(std::unique_ptr<Tracking> tracking);
+  // Its requests that are not answered, in their order.
+  [[nodiscard]] backend::Ticket* oldest_ticket() const { return head_; }
+  [[nodiscard]] backend::Ticket* newest_ticket() const { return tail_; }
   // In RESP2 nothing but subscribing is for clients that have subscribed something: replies and
   // messages could not be told apart.
   [[nodiscard]] bool takes_messages_only() const;
@@ -143,6 +152,9 @@ class ClientSession final : public net::Socket,
   // A message to it, whole, between replies and behind what was pushed before. A client that has
   // not read limits.unread_messages is closed at the end of the turn.
   void push(std::string_view message);
+  // The same, but right behind the reply that `ticket` waits for; null: before all that have not
+  // begun.
+  void push_after(backend::Ticket* ticket, std::string_view message);
   // Whether messages come behind all requests of now, or before the answers that have not begun.
   void push_behind(bool yes) { pushes_behind_ = yes; }
   // An error that keeps the request from being queued: EXEC will refuse the rest of the transaction
@@ -247,9 +259,10 @@ class ClientSession final : public net::Socket,
            input_->kept_back_by->slots.contains(slot);
   }
   // Nothing that changes how a request is taken: no AUTH to come, no CLIENT REPLY, no transaction,
-  // no watched keys, no subscriptions in RESP2.
+  // no watched keys, no tracking, no subscriptions in RESP2.
   [[nodiscard]] bool is_plain() const { return is_plain_; }
   void note_plainness();
+  void change_protocol(backend::Protocol protocol);
   void protocol_error(std::string_view text);
 
   bool begin_stream(const char* bytes, std::size_t size, resp::FrameState& frame,
@@ -295,6 +308,7 @@ class ClientSession final : public net::Socket,
   std::unique_ptr<Watch> watch_;
   BlockedCall* blocked_call_ = nullptr;
   std::unique_ptr<Subscriptions> subscriptions_;
+  std::unique_ptr<Tracking> tracking_;
   std::string* captured_ = nullptr;                  // Where replies go instead of to the client.
   std::vector<backend::BackendConnection*> paused_;  // Whose replies wait for this client to read.
 

@@ -75,6 +75,11 @@ void command_select(ClientSession& session, const Request& request);
 // pause_commands.cc
 void client_pause(ClientSession& session, const Request& request);
 void client_unpause(ClientSession& session, const Request& request);
+// tracking_commands.cc
+void client_caching(ClientSession& session, const Request& request);
+void client_getredir(ClientSession& session, const Request& request);
+void client_tracking(ClientSession& session, const Request& request);
+void client_trackinginfo(ClientSession& session, const Request& request);
 // config_commands.cc
 void command_config(ClientSession& session, const Request& request);
 // server_commands.cc

@@ -15,6 +15,7 @@
 #include "proxy/route/info_merge.h"
 #include "proxy/session/all_nodes.h"
 #include "proxy/session/commands.h"
+#include "proxy/session/sessions.h"
 
 namespace proxy::session {
 
@@ -203,6 +204,12 @@ void config_set(ClientSession& session, const Request& request) {
                     "node, and in the "
                     "proxy's YAML",
                     request.args[i]));
+  }
+  // The nodes track nothing for clients: the limit is the proxy's. They judge whether it is one.
+  for (std::size_t i = 2; i + 1 < request.args.size(); i += 2) {
+    const auto keys = resp::integer_of(request.args[i + 1]);
+    if (resp::is_word(request.args[i], "tracking-table-max-keys") && keys && *keys >= 0)
+      session.sessions().trackers().set_keys_max(static_cast<std::uint64_t>(*keys));
   }
   (new AllSucceededGather(session, request.bytes))->sent_all();
 }

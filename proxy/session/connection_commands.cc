@@ -19,6 +19,7 @@
 #include "proxy/session/commands.h"
 #include "proxy/session/sessions.h"
 #include "proxy/session/subscribers.h"
+#include "proxy/session/tracking.h"
 #include "proxy/session/transaction.h"
 
 namespace proxy::session {
@@ -89,6 +90,11 @@ ClientFacts facts_of(ClientSession& session) {
     facts.channels = subscriptions->count(pubsub::Kind::Channel);
     facts.patterns = subscriptions->count(pubsub::Kind::Pattern);
     facts.sharded_channels = subscriptions->count(pubsub::Kind::Sharded);
+  }
+  if (const Tracking* tracking = session.tracking_if_any()) {
+    facts.redirect = static_cast<std::int64_t>(tracking->options.redirect);
+    facts.is_broadcast = tracking->options.is_broadcast;
+    facts.is_redirect_broken = tracking->is_redirect_broken;
   }
   if (const SessionNotes* notes = session.notes_if_any()) {
     facts.name = notes->name;
@@ -261,6 +267,10 @@ void reply_on_or_off(ClientSession& session, const Request& request) {
 
 constexpr std::string_view kClientHelp[] = {
     "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CACHING (YES|NO)",
+    "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
+    "GETREDIR",
+    "    Return the client ID we are redirecting to when tracking is enabled.",
     "GETNAME",
     "    Return the name of the current connection.",
     "ID",
@@ -285,6 +295,11 @@ constexpr std::string_view kClientHelp[] = {
     "    Set client meta attr. Options are: LIB-NAME, LIB-VER.",
     "UNBLOCK <clientid> [TIMEOUT|ERROR]",
     "    Unblock the specified blocked client.",
+    "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+    "         [OPTIN] [OPTOUT] [NOLOOP]",
+    "    Control server assisted client side caching.",
+    "TRACKINGINFO",
+    "    Report tracking status for the current connection.",
     "NO-EVICT (ON|OFF)",
     "    Accepted; the proxy evicts no clients.",
     "NO-TOUCH (ON|OFF)",
@@ -380,14 +395,14 @@ void command_select(ClientSession& session, const Request& request) {
 }
 
 void command_hello(ClientSession& session, const Request& request) {
-  backend::Protocol protocol = session.protocol();
+  bool resp3 = session.resp3();
   if (request.args.size() > 1) {
     auto version = resp::integer_of(request.args[1]);
     if (!version)
       return session.reply_error("ERR Protocol version is not an integer or out of range");
     if (*version != 2 && *version != 3)
       return session.reply_error("NOPROTO unsupported protocol version");
-    protocol = *version == 3 ? backend::Protocol::Resp3 : backend::Protocol::Resp2;
+    resp3 = *version == 3;
   }
   if (!take_hello_options(session, request)) return;
   if (!session.is_authenticated()) {
@@ -396,7 +411,7 @@ void command_hello(ClientSession& session, const Request& request) {
         "AUTH <user> <pass> option can be used to authenticate the client and select the RESP "
         "protocol version at the same time");
   }
-  session.set_protocol(protocol);
+  session.set_resp3(resp3);
   std::string out;
   ReplyWriter writer(out, session.resp3());
   writer.map(7);
@@ -432,9 +447,6 @@ void command_client(ClientSession& session, const Request& request) {
     case CommandId::ClientInfo:
       writer.verbatim(own_line(session, request) + "\n");
       break;
-    case CommandId::ClientGetredir:
-      writer.integer(-1);  // Tracking is off.
-      break;
     case CommandId::ClientHelp:
       return reply_help(session, kClientHelp);
     case CommandId::ClientSetname:
@@ -456,6 +468,14 @@ void command_client(ClientSession& session, const Request& request) {
       return client_pause(session, request);
     case CommandId::ClientUnpause:
       return client_unpause(session, request);
+    case CommandId::ClientCaching:
+      return client_caching(session, request);
+    case CommandId::ClientGetredir:
+      return client_getredir(session, request);
+    case CommandId::ClientTracking:
+      return client_tracking(session, request);
+    case CommandId::ClientTrackinginfo:
+      return client_trackinginfo(session, request);
     default:
       return session.reply_error(
           resp::errors::not_supported(request.spec->name, "it is not available yet"));

@@ -19,6 +19,7 @@
 #include "proxy/session/client_session.h"
 #include "proxy/session/paused_clients.h"
 #include "proxy/session/subscribers.h"
+#include "proxy/session/trackers.h"
 
 namespace proxy::session {
 
@@ -28,6 +29,10 @@ struct WorkerTotals {
   std::uint64_t clients = 0;
   std::uint64_t errors = 0;
   std::uint64_t blocked_clients = 0;  // Now.
+  std::uint64_t tracking_clients = 0;
+  std::uint64_t tracked_keys = 0;
+  std::uint64_t tracked_items = 0;
+  std::uint64_t tracked_prefixes = 0;
 };
 
 // Asks something of every worker's sessions; the answers come back to the worker that asked.
@@ -51,6 +56,7 @@ struct SessionCounts {
   std::atomic<std::uint64_t> unread_bytes{
       0};  // Of clients that do not take all of their replies at once.
   ClientPause pause;
+  TrackedKeysMax tracked_keys_max;
 };
 
 class Sessions {
@@ -61,7 +67,8 @@ class Sessions {
         counts_(counts),
         workers_(workers),
         paused_(core, counts.pause),
-        subscribers_(core) {}
+        subscribers_(core),
+        trackers_(core, *this, counts.tracked_keys_max) {}
   ~Sessions();
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
@@ -72,6 +79,7 @@ class Sessions {
   [[nodiscard]] OtherWorkers& others() { return others_; }
   [[nodiscard]] PausedClients& paused() { return paused_; }
   [[nodiscard]] Subscribers& subscribers() { return subscribers_; }
+  [[nodiscard]] Trackers& trackers() { return trackers_; }
   [[nodiscard]] WorkerTotals totals() const { return others_.totals(); }
   [[nodiscard]] unsigned workers() const { return workers_; }
   [[nodiscard]] BlockedCalls& blocked_calls() { return blocked_calls_; }
@@ -84,7 +92,7 @@ class Sessions {
   void for_each(const std::function<void(ClientSession&)>& visit);
 
   void drain();      // Each ends at a reply boundary.
-  void close_all();  // Now.
+  void close_all();  // Now, for the worker ends.
   // The snapshot has changed: sessions that watch keys of slots with another owner now lose them,
   // those that are blocked for such keys go on there.
   void follow_map();
@@ -124,6 +132,7 @@ class Sessions {
   BlockedCalls blocked_calls_;
   PausedClients paused_;
   Subscribers subscribers_;
+  Trackers trackers_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ClientSession>> sessions_;
   std::unordered_set<ClientSession*> watching_;
   std::vector<ClientSession*> resumables_;
