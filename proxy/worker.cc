@@ -260,6 +260,12 @@ session::WorkerTotals Worker::totals() const {
   return totals;
 }
 
+void Worker::tell_all(std::function<void(session::Sessions&)> tell) {
+  const auto shared = std::make_shared<std::function<void(session::Sessions&)>>(std::move(tell));
+  for (const auto& worker : workers_)
+    worker->post([shared](Worker& each) { (*shared)(*each.sessions_); });
+}
+
 void Worker::ask_all(std::function<std::string(session::Sessions&)> ask,
                      std::function<void(std::vector<std::string>)> answer) {
   struct Round {

@@ -95,9 +95,14 @@ void BackendConnection::greet() {
   greeting_steps_.insert(greeting_steps_.end(),
                          {GreetingStep::Hello, GreetingStep::SetName, GreetingStep::Server,
                           GreetingStep::Identity, GreetingStep::Role});
-  if (is_quiet(protocol_)) {
-    resp::append_request(greeting_, {"CLIENT", "TRACKING", "ON", "REDIRECT",
-                                     std::to_string(node_.quiet_target()), "BCAST", "NOLOOP"});
+  if (const Quiet quiet = quiet_of(protocol_); quiet != Quiet::No) {
+    const std::string target = std::to_string(node_.quiet_target(quiet));
+    if (quiet == Quiet::All) {
+      resp::append_request(greeting_,
+                           {"CLIENT", "TRACKING", "ON", "REDIRECT", target, "NOLOOP", "BCAST"});
+    } else {
+      resp::append_request(greeting_, {"CLIENT", "TRACKING", "ON", "REDIRECT", target, "NOLOOP"});
+    }
     greeting_steps_.push_back(GreetingStep::Quiet);
   }
   // A few hundred bytes into the empty buffer of a new connection: they fit.

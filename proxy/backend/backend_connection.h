@@ -29,19 +29,29 @@ namespace proxy::backend {
 
 class NodeBackend;
 
-// The version, and whether the connection is of the quiet kind: those who use it are told elsewhere
-// of keys that change by others' doing alone (CLIENT TRACKING with NOLOOP).
-enum class Protocol : std::uint8_t { Resp2, Resp3, QuietResp2, QuietResp3 };
-inline constexpr std::size_t kProtocols = 4;
-[[nodiscard]] constexpr bool is_quiet(Protocol protocol) {
-  return protocol >= Protocol::QuietResp2;
+// Quiet connections are for clients who are told of keys that change by others' doing alone (CLIENT
+// TRACKING with NOLOOP): of keys that were read there, or of all.
+enum class Quiet : std::uint8_t { No, Reads, All };
+inline constexpr std::size_t kQuiets = 3;
+
+// The version, and which kind of connection.
+enum class Protocol : std::uint8_t {
+  Resp2,
+  Resp3,
+  QuietReadsResp2,
+  QuietReadsResp3,
+  QuietAllResp2,
+  QuietAllResp3,
+};
+inline constexpr std::size_t kProtocols = 2 * kQuiets;
+[[nodiscard]] constexpr Quiet quiet_of(Protocol protocol) {
+  return static_cast<Quiet>(static_cast<unsigned>(protocol) / 2);
 }
 [[nodiscard]] constexpr bool is_resp3(Protocol protocol) {
-  return protocol == Protocol::Resp3 || protocol == Protocol::QuietResp3;
+  return (static_cast<unsigned>(protocol) & 1) != 0;
 }
-[[nodiscard]] constexpr Protocol make_protocol(bool resp3, bool quiet) {
-  if (quiet) return resp3 ? Protocol::QuietResp3 : Protocol::QuietResp2;
-  return resp3 ? Protocol::Resp3 : Protocol::Resp2;
+[[nodiscard]] constexpr Protocol make_protocol(bool resp3, Quiet quiet) {
+  return static_cast<Protocol>(2 * static_cast<unsigned>(quiet) + (resp3 ? 1 : 0));
 }
 
 // Told when a quiet connection ends, however it does: others' changes may go unheard of.

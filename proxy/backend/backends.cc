@@ -36,23 +36,25 @@ BackendConnection* NodeBackend::add(Protocol protocol, ConnectionUse use) {
   return connection;
 }
 
-void NodeBackend::set_quiet_target(std::uint64_t client_id) {
-  if (std::exchange(quiet_target_, client_id) == client_id) return;
-  for (Protocol protocol : {Protocol::QuietResp2, Protocol::QuietResp3}) {
-    if (BackendConnection* connection = shared_[static_cast<int>(protocol)]) retire(*connection);
+void NodeBackend::set_quiet_target(Quiet quiet, std::uint64_t client_id) {
+  std::uint64_t& target = quiet_targets_[static_cast<std::size_t>(quiet)];
+  if (std::exchange(target, client_id) == client_id) return;
+  for (bool resp3 : {false, true}) {
+    const auto place = static_cast<std::size_t>(make_protocol(resp3, quiet));
+    if (BackendConnection* connection = shared_[place]) retire(*connection);
   }
 }
 
 BackendConnection* NodeBackend::open_shared(Protocol protocol) {
-  if (is_quiet(protocol) && quiet_target_ == 0)
-    return shared(make_protocol(is_resp3(protocol), /*quiet=*/false));
+  if (const Quiet quiet = quiet_of(protocol); quiet != Quiet::No && quiet_target(quiet) == 0)
+    return shared(make_protocol(is_resp3(protocol), Quiet::No));
   ++connections_opened_;
   return shared_[static_cast<int>(protocol)] = add(protocol, ConnectionUse::Shared);
 }
 
 BackendConnection* NodeBackend::take(Pool& pool, std::size_t limit, Protocol protocol,
                                      ConnectionUse use) {
-  protocol = make_protocol(is_resp3(protocol), /*quiet=*/false);
+  protocol = make_protocol(is_resp3(protocol), Quiet::No);
   auto fits = [&](BackendConnection* connection) { return connection->protocol() == protocol; };
   auto found = std::find_if(pool.idle.begin(), pool.idle.end(), fits);
   if (found != pool.idle.end()) {
@@ -146,7 +148,7 @@ std::unique_ptr<BackendConnection> NodeBackend::remove(BackendConnection* connec
   SP_ASSERT(found != connections_.end());
   std::unique_ptr<BackendConnection> self = std::move(*found);
   connections_.erase(found);
-  if (is_quiet(connection->protocol()) && core_.quiet_watcher != nullptr)
+  if (quiet_of(connection->protocol()) != Quiet::No && core_.quiet_watcher != nullptr)
     core_.quiet_watcher->on_quiet_lost();
   return self;
 }

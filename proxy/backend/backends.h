@@ -62,8 +62,10 @@ class NodeBackend {
   }
   // Where quiet connections have others' changes redirected to: a client id at the node. 0: there is
   // nowhere, and requests for such go over ordinary ones. Those that are open retire.
-  void set_quiet_target(std::uint64_t client_id);
-  [[nodiscard]] std::uint64_t quiet_target() const { return quiet_target_; }
+  void set_quiet_target(Quiet quiet, std::uint64_t client_id);
+  [[nodiscard]] std::uint64_t quiet_target(Quiet quiet) const {
+    return quiet_targets_[static_cast<std::size_t>(quiet)];
+  }
   // A connection for one streamed request; null: limits.large_connections are in use. It comes back
   // by itself.
   BackendConnection* take_large(Protocol protocol, StreamSource* source);
@@ -158,7 +160,7 @@ class NodeBackend {
       table_;  // Kept, so that a node that left the map can still say its name.
   slots::NodeIndex index_;
   BackendConnection* shared_[kProtocols] = {};
-  std::uint64_t quiet_target_ = 0;
+  std::uint64_t quiet_targets_[kQuiets] = {};
   std::vector<std::unique_ptr<BackendConnection>> connections_;
   Pool large_{2, {}, 0};
   Pool pinned_{16, {}, 0};

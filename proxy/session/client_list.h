@@ -37,6 +37,7 @@ struct ClientFacts {
   std::int64_t redirect = -1;  // Of CLIENT TRACKING: who is told instead, 0 nobody; -1: it is off.
   bool is_broadcast = false;   // Of CLIENT TRACKING.
   bool is_redirect_broken = false;
+  bool is_monitor = false;
 };
 
 [[nodiscard]] inline bool is_subscriber(const ClientFacts& facts) {

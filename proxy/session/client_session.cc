@@ -74,11 +74,12 @@ SessionNotes& ClientSession::notes() {
 void ClientSession::set_resp3(bool yes) {
   if (yes == resp3()) return;
   if (watch_ != nullptr) watch_->lose();
-  change_protocol(backend::make_protocol(yes, backend::is_quiet(protocol_)));
+  change_protocol(backend::make_protocol(yes, backend::quiet_of(protocol_)));
 }
 
-void ClientSession::set_quiet(bool yes) {
-  if (yes != backend::is_quiet(protocol_)) change_protocol(backend::make_protocol(resp3(), yes));
+void ClientSession::set_quiet(backend::Quiet quiet) {
+  if (quiet != backend::quiet_of(protocol_))
+    change_protocol(backend::make_protocol(resp3(), quiet));
 }
 
 void ClientSession::change_protocol(backend::Protocol protocol) {
@@ -138,13 +139,15 @@ bool ClientSession::takes_messages_only() const {
 
 void ClientSession::note_plainness() {
   is_plain_ = authenticated_ && reply_mode_ == ReplyMode::On && transaction_ == nullptr &&
-              watch_ == nullptr && tracking_ == nullptr && !takes_messages_only();
+              watch_ == nullptr && tracking_ == nullptr && !takes_messages_only() &&
+              !sessions_.monitors().has_any();
 }
 
 void ClientSession::follow_map() { watch_->follow(*table().map); }
 
 void ClientSession::reset() {
   sessions_.trackers().turn_off(*this);
+  sessions_.monitors().end(*this);
   set_resp3(false);
   reply_mode_ = ReplyMode::On;
   transaction_ = nullptr;
@@ -474,6 +477,7 @@ void ClientSession::close_now() {
   core_.backends->forget(this);
   take_watch();
   sessions_.trackers().turn_off(*this);
+  sessions_.monitors().end(*this);
   abandon_tickets();
   subscriptions_ = nullptr;
   resume_node_reading();

@@ -104,8 +104,8 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] bool resp3() const { return backend::is_resp3(protocol_); }
   [[nodiscard]] backend::Protocol protocol() const { return protocol_; }
   void set_resp3(bool yes);
-  // Whether its requests go over connections of the quiet kind, where there are such.
-  void set_quiet(bool yes);
+  // Which kind of connections its requests go over, where there are such.
+  void set_quiet(backend::Quiet quiet);
   [[nodiscard]] std::uint64_t id() const { return id_; }
   [[nodiscard]] SessionNotes& notes();
   [[nodiscard]] const SessionNotes* notes_if_any() const { return notes_.get(); }
@@ -116,6 +116,7 @@ class ClientSession final : public net::Socket,
   void reset();  // RESET: as on connect.
   // Between MULTI and EXEC; else null.
   [[nodiscard]] Transaction* transaction() { return transaction_.get(); }
+  [[nodiscard]] const Transaction* transaction_if_any() const { return transaction_.get(); }
   void set_transaction(std::unique_ptr<Transaction> transaction);
   std::unique_ptr<Transaction> take_transaction();
   // The keys that it watches; null: none.
@@ -130,6 +131,7 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] Subscriptions* subscriptions_if_any() { return subscriptions_.get(); }
   Subscriptions& subscriptions();
   void on_subscriptions_changed() { note_plainness(); }
+  void on_monitoring_changed() { note_plainness(); }
   // What it is told of changes; null: nothing. From Trackers.
   [[nodiscard]] Tracking* tracking_if_any() const { return tracking_.get(); }
   void set_tracking(std::unique_ptr<Tracking> tracking);
@@ -184,6 +186,7 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] bool is_quiet() const { return head_ == nullptr; }
   // The request of now waits until then, and is executed anew.
   void put_off();
+  [[nodiscard]] bool is_put_off() const { return is_put_off_; }
   // A request of the proxy's own, beside one of the client's on the same connection; its reply is
   // dropped. Whether limits.node_queue lets it through is the caller's to know from that other one.
   void send_ahead(slots::NodeIndex node, std::string_view bytes);
@@ -259,8 +262,10 @@ class ClientSession final : public net::Socket,
            input_->kept_back_by->slots.contains(slot);
   }
   // Nothing that changes how a request is taken: no AUTH to come, no CLIENT REPLY, no transaction,
-  // no watched keys, no tracking, no subscriptions in RESP2.
+  // no watched keys, no tracking, no subscriptions in RESP2, nobody who monitors.
   [[nodiscard]] bool is_plain() const { return is_plain_; }
+  // Whether a request of it may be streamed. One that tracks has to be seen whole if it reads.
+  [[nodiscard]] bool may_stream(const resp::CommandSpec& spec) const;
   void note_plainness();
   void change_protocol(backend::Protocol protocol);
   void protocol_error(std::string_view text);

@@ -10,6 +10,7 @@
 #include "proxy/resp/error_text.h"
 #include "proxy/resp/key_finder.h"
 #include "proxy/resp/reserved_key.h"
+#include "proxy/session/sessions.h"
 #include "slots/key_slot.h"
 
 namespace proxy::session {
@@ -84,6 +85,7 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Lolwut, command_lolwut},
     {CommandId::Mget, command_mget},
     {CommandId::Module, command_module},
+    {CommandId::Monitor, command_monitor},
     {CommandId::Mset, command_mset},
     {CommandId::Pfselftest, command_command},
     {CommandId::Ping, command_ping},
@@ -136,7 +138,6 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Debug, refuse_server_administration},
     {CommandId::Failover, refuse_server_administration},
     {CommandId::Lastsave, refuse_server_administration},
-    {CommandId::Monitor, refuse_server_administration},
     {CommandId::Save, refuse_server_administration},
     {CommandId::Shutdown, refuse_server_administration},
 
@@ -161,6 +162,12 @@ constexpr std::array<Handler, kHandlersMax> make_handlers() {
     handlers[static_cast<std::size_t>(registration.id)] = registration.handler;
   }
   return handlers;
+}
+
+// What Redis keeps from a client that monitors.
+bool asks_for_keys(const resp::CommandSpec& spec) {
+  return spec.has(resp::CommandFlag::Write) || spec.has(resp::CommandFlag::ReadOnly) ||
+         spec.id == CommandId::Publish || spec.has(resp::CommandFlag::SkipMonitor);
 }
 
 }  // namespace
@@ -197,8 +204,19 @@ void dispatch(ClientSession& session, Request& request) {
   request.spec = spec;
   if (session.watch_if_any() != nullptr && !session.is_quiet()) return session.put_off();
   if (session.transaction() != nullptr && queue(session, request, handler)) return;
-  if (handler != nullptr) return handler(session, request);
-  forward_by_keys(session, request);
+  Monitors& monitors = session.sessions().monitors();
+  if (monitors.has_any()) [[unlikely]] {
+    if (monitors.contains(session) && asks_for_keys(*spec))
+      return session.reply_error("ERR Replica can't interact with the keyspace");
+    monitors.show(session, request);
+  }
+  if (handler != nullptr) {
+    handler(session, request);
+  } else {
+    forward_by_keys(session, request);
+  }
+  if (session.is_put_off() && monitors.has_any()) [[unlikely]]
+    monitors.forget();
 }
 
 void refuse_subcommand(ClientSession& session, const Request& request) {

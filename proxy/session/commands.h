@@ -75,6 +75,8 @@ void command_select(ClientSession& session, const Request& request);
 // pause_commands.cc
 void client_pause(ClientSession& session, const Request& request);
 void client_unpause(ClientSession& session, const Request& request);
+// monitors.cc
+void command_monitor(ClientSession& session, const Request& request);
 // tracking_commands.cc
 void client_caching(ClientSession& session, const Request& request);
 void client_getredir(ClientSession& session, const Request& request);

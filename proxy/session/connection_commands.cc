@@ -2,19 +2,18 @@
 // here, since nodes only know the connections that all sessions share.
 
 #include <openssl/crypto.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "proxy/net/resolver.h"
 #include "proxy/resp/arguments.h"
 #include "proxy/resp/command_table.h"
 #include "proxy/session/all_nodes.h"
 #include "proxy/session/answer_of_all.h"
 #include "proxy/session/blocked_call.h"
+#include "proxy/session/client_address.h"
 #include "proxy/session/client_list.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/sessions.h"
@@ -55,23 +54,13 @@ bool is_plain_text(std::string_view text) {
   return true;
 }
 
-std::string address_text(int descriptor, int (*ask)(int, sockaddr*, socklen_t*)) {
-  net::SocketAddress address;
-  address.length = sizeof address.storage;
-  auto* raw = reinterpret_cast<sockaddr*>(&address.storage);
-  return ask(descriptor, raw, &address.length) == 0 ? address.text() : "?:0";
-}
-
 ClientFacts facts_of(ClientSession& session) {
   ClientFacts facts;
   facts.id = session.id();
   facts.is_unix = !session.listener().is_tcp;
-  if (facts.is_unix) {  // The client's end has no name; Redis shows its own for both.
-    facts.address = facts.local_address = session.listener().address + ":0";
-  } else {
-    facts.address = address_text(session.descriptor(), ::getpeername);
-    facts.local_address = address_text(session.descriptor(), ::getsockname);
-  }
+  facts.address = client_address(session);
+  facts.local_address = local_address(session);
+  facts.is_monitor = session.sessions().monitors().contains(session);
   facts.descriptor = session.descriptor();
   std::uint64_t now = session.core().now_ms();
   facts.age_seconds = (now - session.created_ms()) / 1000;

@@ -99,11 +99,13 @@ void Sessions::drain() {
 void Sessions::close_all() {
   for_each([](ClientSession& session) { session.close_now(); });
   trackers_.close();
+  monitors_.close();
 }
 
 void Sessions::tick() {
   paused_.tick();
   trackers_.tick();
+  monitors_.tick();
   std::uint64_t limit = static_cast<std::uint64_t>(core_.table->timeouts.stalled_client.count());
   std::uint64_t now = core_.now_ms();
   // Those that owe us bytes are looked for once a second only: that is a walk over all.

@@ -17,6 +17,7 @@
 
 #include "proxy/session/blocked_call.h"
 #include "proxy/session/client_session.h"
+#include "proxy/session/monitors.h"
 #include "proxy/session/paused_clients.h"
 #include "proxy/session/subscribers.h"
 #include "proxy/session/trackers.h"
@@ -44,6 +45,8 @@ class OtherWorkers {
   // and not at all when the proxy ends first.
   virtual void ask_all(std::function<std::string(Sessions&)> ask,
                        std::function<void(std::vector<std::string>)> answer) = 0;
+  // Runs it on every worker's thread, this one's included, but never inside this call.
+  virtual void tell_all(std::function<void(Sessions&)> tell) = 0;
 
  protected:
   ~OtherWorkers() = default;
@@ -68,6 +71,7 @@ class Sessions {
         workers_(workers),
         paused_(core, counts.pause),
         subscribers_(core),
+        monitors_(core, *this),
         trackers_(core, *this, counts.tracked_keys_max) {}
   ~Sessions();
   Sessions(const Sessions&) = delete;
@@ -80,6 +84,7 @@ class Sessions {
   [[nodiscard]] PausedClients& paused() { return paused_; }
   [[nodiscard]] Subscribers& subscribers() { return subscribers_; }
   [[nodiscard]] Trackers& trackers() { return trackers_; }
+  [[nodiscard]] Monitors& monitors() { return monitors_; }
   [[nodiscard]] WorkerTotals totals() const { return others_.totals(); }
   [[nodiscard]] unsigned workers() const { return workers_; }
   [[nodiscard]] BlockedCalls& blocked_calls() { return blocked_calls_; }
@@ -132,6 +137,7 @@ class Sessions {
   BlockedCalls blocked_calls_;
   PausedClients paused_;
   Subscribers subscribers_;
+  Monitors monitors_;
   Trackers trackers_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ClientSession>> sessions_;
   std::unordered_set<ClientSession*> watching_;

@@ -64,6 +64,7 @@ void add_keys(WorkerCore& core, const Request& request, NamedKeys& keys) {
     const std::string_view key = request.args[position];
     keys.all.push_back(hash_of(key));
     if (reads) keys.read.emplace_back(key);
+    if (reads && !is_script) keys.read_plainly.push_back(keys.all.back());
     if (writes) keys.written.push_back(keys.all.back());
   }
   keys.may_write_others |= is_script || (positions.empty() && may_write_any_key(*request.spec));
@@ -76,6 +77,12 @@ bool is_about_client(CommandId id) {
 }  // namespace
 
 Trackers::~Trackers() { SP_ASSERT(nodes_.empty() && trackers_.empty()); }
+
+backend::Quiet Trackers::quiet_wanted(const ClientSession& session) {
+  const TrackingOptions& options = session.tracking_if_any()->options;
+  if (!options.no_loop) return backend::Quiet::No;
+  return options.is_broadcast ? backend::Quiet::All : backend::Quiet::Reads;
+}
 
 void Trackers::close() {
   waiting_.clear();
@@ -94,17 +101,17 @@ void Trackers::turn_on(ClientSession& session, const TrackingWords& words,
   tracking.may_have_cached = true;
   if (words.options.is_broadcast)
     add_prefixes(session, words.prefixes.empty() ? std::vector<std::string>{""} : words.prefixes);
-  const bool is_quiet = words.options.no_loop;
-  if (is_quiet) {
+  tracking.forget_own();
+  session.set_quiet(backend::Quiet::No);
+  if (words.options.no_loop) {
     quiet_.insert(&session);
-  } else if (quiet_.erase(&session) > 0) {
-    tracking.forget_own_writes();
-    session.set_quiet(false);
+  } else {
+    quiet_.erase(&session);
   }
   unused_since_ms_ = 0;
   count();
   open_feeds();
-  waiting_.push_back({is_quiet, std::move(done)});
+  waiting_.push_back({quiet_wanted(session), std::move(done)});
   end_waits();
 }
 
@@ -112,7 +119,7 @@ void Trackers::turn_off(ClientSession& session) {
   if (trackers_.erase(&session) == 0) return;
   held_up_.erase(&session);
   remove_prefixes(session);
-  if (quiet_.erase(&session) > 0 && session.is_open()) session.set_quiet(false);
+  if (quiet_.erase(&session) > 0 && session.is_open()) session.set_quiet(backend::Quiet::No);
   session.set_tracking(nullptr);
   if (trackers_.empty()) unused_since_ms_ = core_.now_ms();
   count();
@@ -145,13 +152,17 @@ void Trackers::count() {
 
 void Trackers::dispatch(ClientSession& session, Request& request) {
   const backend::Ticket* before = session.newest_ticket();
+  const bool has_own_connection = session.watch_if_any() != nullptr;
   session::dispatch(session, request);
   if (session.tracking_if_any() == nullptr || request.spec == nullptr) return;
   const backend::Ticket* now = session.newest_ticket();
-  note_request(session, request, now != nullptr && now != before && !now->done);
+  const bool is_under_way = now != nullptr && now != before && !now->done;
+  const bool is_shared = !has_own_connection && session.blocked_call() == nullptr;
+  note_request(session, request, is_under_way, is_shared);
 }
 
-void Trackers::note_request(ClientSession& session, const Request& request, bool is_under_way) {
+void Trackers::note_request(ClientSession& session, const Request& request, bool is_under_way,
+                            bool is_shared) {
   Tracking& tracking = *session.tracking_if_any();
   tracking.may_have_cached = true;
   if (const Transaction* transaction = session.transaction()) {
@@ -171,21 +182,31 @@ void Trackers::note_request(ClientSession& session, const Request& request, bool
     } else {
       add_keys(core_, request, keys);
     }
-    note_sent(session, std::move(keys));
+    note_sent(session, std::move(keys), is_shared);
   }
   if (!is_about_client(request.spec->id)) tracking.is_caching_given = false;
 }
 
-void Trackers::note_sent(ClientSession& session, NamedKeys keys) {
+void Trackers::note_own(ClientSession& session, const NamedKeys& keys, bool is_shared) {
+  const backend::Quiet quiet = backend::quiet_of(session.protocol());
   Tracking& tracking = *session.tracking_if_any();
+  const bool is_quiet = quiet != backend::Quiet::No && is_shared;
+  for (const std::string& key : keys.read) {
+    if (!is_quiet) tracking.forget_own(hash_of(key));
+  }
+  if (!is_quiet) return;
   for (ClientSession* other : quiet_) {
-    if (other == &session || !backend::is_quiet(session.protocol())) continue;
+    if (other == &session) continue;
     if (keys.may_write_others) other->tracking_if_any()->forget_own_writes();
     for (const KeyHash key : keys.written) other->tracking_if_any()->forget_own_write(key);
   }
-  if (backend::is_quiet(session.protocol())) {
-    for (const KeyHash key : keys.written) tracking.add_own_write(key);
-  }
+  for (const KeyHash key : keys.read_plainly) tracking.add_own_read(key);
+  for (const KeyHash key : keys.written) tracking.add_own_write(key);
+}
+
+void Trackers::note_sent(ClientSession& session, NamedKeys keys, bool is_shared) {
+  Tracking& tracking = *session.tracking_if_any();
+  if (tracking.options.no_loop) note_own(session, keys, is_shared);
   if (keys.all.empty()) return;
   tracking.note_sent(session, std::move(keys.all));
   const bool is_broadcast = tracking.options.is_broadcast;
@@ -232,8 +253,7 @@ void Trackers::make_room() {
 void Trackers::tick() {
   const std::uint64_t now = core_.now_ms();
   for (auto& [name, node] : nodes_) {
-    node.all->tick(now);
-    if (node.of_others != nullptr) node.of_others->tick(now);
+    for (tracking::ChangeFeed* feed : feeds_of(node)) feed->tick(now);
   }
   for (ClientSession* session : std::exchange(held_up_, {}))
     session->push_after(nullptr, std::exchange(session->tracking_if_any()->held_up, {}));

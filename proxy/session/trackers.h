@@ -14,12 +14,14 @@
 // taken back as soon as it is answered; when a feed is lost, everybody is told that everything has
 // changed.
 //
-// **NOLOOP.** A client that does not want to hear of its own writes sends its requests over
-// connections of which it and its like are the only ones (backend::Protocol's quiet kind). They
-// have all changes but their own redirected to a second feed. What the first feed says of a key
-// that such a client has written, it is not told; what the second one says, it is: the last change
-// was somebody else's. Writes of its like on these connections are forgotten as its own the moment
-// they are sent. Whatever is not known for certain, it is told.
+// **NOLOOP.** A node names a key once, however many have changed it in a turn of its loop, so that
+// the feed alone can't tell a client's own changes from others'. Clients that do not want to hear of
+// their own send their requests over quiet connections (backend::Quiet), of which they and their
+// like are the only ones. Those have others' changes redirected to a feed of their own: without
+// BCAST of keys that were read there, as far as nobody has changed them since, with BCAST of all.
+// What the first feed says of a key that such a client has written there, it is not told; what the
+// other one says, it is. A write of its like on these connections counts as nobody's own from the
+// moment it is sent. Whatever is not certain, it is told.
 //
 // Thread:  one worker's.
 // Limits:  limits.tracked_keys per worker; beyond it the clients are told that the oldest ones have
@@ -82,9 +84,13 @@ class Trackers final : private tracking::FeedHost, public backend::QuietWatcher 
 
  private:
   struct Node {
-    std::unique_ptr<tracking::ChangeFeed> all;
-    std::unique_ptr<tracking::ChangeFeed> of_others;  // Null: nobody wants NOLOOP.
+    std::unique_ptr<tracking::ChangeFeed> own;
+    std::unique_ptr<tracking::ChangeFeed> of_readers;     // Null: nobody wants NOLOOP.
+    std::unique_ptr<tracking::ChangeFeed> of_broadcasts;  // With BCAST.
   };
+  [[nodiscard]] static std::vector<tracking::ChangeFeed*> feeds_of(const Node& node);
+  // Of a session that tracks: which kind of connections it would like.
+  [[nodiscard]] static backend::Quiet quiet_wanted(const ClientSession& session);
   // To a client of another worker.
   struct Redirected {
     std::uint64_t from;
@@ -93,7 +99,7 @@ class Trackers final : private tracking::FeedHost, public backend::QuietWatcher 
   };
   // Who waits until the feeds are ready.
   struct Waiting {
-    bool for_quiet;
+    backend::Quiet quiet;  // Which feeds beside the nodes' own.
     std::function<void()> done;
   };
 
@@ -114,8 +120,10 @@ class Trackers final : private tracking::FeedHost, public backend::QuietWatcher 
   void on_feed_lost(tracking::ChangeFeed& feed, bool was_ready) override;
 
   // --- trackers.cc: whom it concerns
-  void note_request(ClientSession& session, const Request& request, bool is_under_way);
-  void note_sent(ClientSession& session, NamedKeys keys);
+  void note_request(ClientSession& session, const Request& request, bool is_under_way,
+                    bool is_shared);
+  void note_sent(ClientSession& session, NamedKeys keys, bool is_shared);
+  void note_own(ClientSession& session, const NamedKeys& keys, bool is_shared);
   void make_room();
   void add_prefixes(ClientSession& session, const std::vector<std::string>& prefixes);
   void remove_prefixes(ClientSession& session);
@@ -126,12 +134,13 @@ class Trackers final : private tracking::FeedHost, public backend::QuietWatcher 
   void close_feeds();
   void follow_feeds();
   void follow_quiet();
+  void set_target(const tracking::ChangeFeed& feed, std::uint64_t client_id);
   void end_waits();
-  [[nodiscard]] bool is_settled(bool for_quiet) const;
-  [[nodiscard]] bool is_quiet_ready() const;
+  [[nodiscard]] bool is_settled(backend::Quiet quiet) const;
+  [[nodiscard]] bool is_quiet_ready(backend::Quiet quiet) const;
   [[nodiscard]] bool is_heard(std::string_view key) const;
-  void tell_broadcast(bool is_of_others, const std::vector<std::string_view>& keys);
-  void tell_readers(bool is_of_others, std::string_view key);
+  void tell_broadcast(bool is_own_feed, const std::vector<std::string_view>& keys);
+  void tell_readers(bool is_own_feed, std::string_view key);
   void tell(ClientSession& session, std::string_view keys, std::span<const KeyHash> hashes);
   void tell_all(ClientSession& session);
   void tell_everybody();

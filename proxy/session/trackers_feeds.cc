@@ -13,18 +13,34 @@
 
 namespace proxy::session {
 
+using backend::Quiet;
 using tracking::ChangeFeed;
 
 // --- feeds
+
+std::vector<ChangeFeed*> Trackers::feeds_of(const Node& node) {
+  std::vector<ChangeFeed*> feeds;
+  for (const auto* feed : {&node.own, &node.of_readers, &node.of_broadcasts}) {
+    if (*feed != nullptr) feeds.push_back(feed->get());
+  }
+  return feeds;
+}
 
 void Trackers::open_feeds() {
   tracking::FeedHost& host = *this;
   for (const NodeRoute& route : core_.table->nodes) {
     Node& node = nodes_[route.name];
-    if (node.all == nullptr)
-      node.all = std::make_unique<ChangeFeed>(host, route.name, ChangeFeed::Kind::All);
-    if (node.of_others == nullptr && !quiet_.empty())
-      node.of_others = std::make_unique<ChangeFeed>(host, route.name, ChangeFeed::Kind::Redirected);
+    auto open = [&](std::unique_ptr<ChangeFeed>& feed, ChangeFeed::Kind kind) {
+      if (feed == nullptr) feed = std::make_unique<ChangeFeed>(host, route.name, kind);
+    };
+    open(node.own, ChangeFeed::Kind::Own);
+    for (const ClientSession* session : quiet_) {
+      if (quiet_wanted(*session) == Quiet::All) {
+        open(node.of_broadcasts, ChangeFeed::Kind::OfBroadcasts);
+      } else {
+        open(node.of_readers, ChangeFeed::Kind::OfReaders);
+      }
+    }
   }
   follow_feeds();
 }
@@ -32,8 +48,10 @@ void Trackers::open_feeds() {
 void Trackers::close_feeds() {
   unused_since_ms_ = 0;
   table_.clear();
-  for (std::size_t i = 0; i < core_.backends->count(); ++i)
-    core_.backends->node(static_cast<slots::NodeIndex>(i)).set_quiet_target(0);
+  for (std::size_t i = 0; i < core_.backends->count(); ++i) {
+    backend::NodeBackend& node = core_.backends->node(static_cast<slots::NodeIndex>(i));
+    for (const Quiet quiet : {Quiet::Reads, Quiet::All}) node.set_quiet_target(quiet, 0);
+  }
   nodes_.clear();
   map_ = nullptr;
   count();
@@ -42,9 +60,7 @@ void Trackers::close_feeds() {
 void Trackers::follow_feeds() {
   map_ = core_.table->map;
   for (const NodeRoute& route : core_.table->nodes) {
-    Node& node = nodes_.at(route.name);
-    node.all->follow(route);
-    if (node.of_others != nullptr) node.of_others->follow(route);
+    for (ChangeFeed* feed : feeds_of(nodes_.at(route.name))) feed->follow(route);
   }
 }
 
@@ -60,7 +76,7 @@ void Trackers::follow_table() {
   if (before != map_) {
     for (std::size_t i = 0; i < core_.table->nodes.size(); ++i) {
       const bool owns_any = !map_->slots_of(static_cast<slots::NodeIndex>(i)).empty();
-      is_unheard |= owns_any && !nodes_.at(core_.table->nodes[i].name).all->is_ready();
+      is_unheard |= owns_any && !nodes_.at(core_.table->nodes[i].name).own->is_ready();
     }
   }
   if (has_left || is_unheard) tell_everybody();
@@ -71,22 +87,24 @@ void Trackers::follow_table() {
 bool Trackers::is_heard(std::string_view key) const {
   const RoutingTable& table = *core_.table;
   auto node = nodes_.find(table.nodes[table.map->owner(slots::slot_of_key(key))].name);
-  return node != nodes_.end() && node->second.all->is_ready();
+  return node != nodes_.end() && node->second.own->is_ready();
 }
 
-bool Trackers::is_settled(bool for_quiet) const {
+bool Trackers::is_settled(Quiet quiet) const {
+  auto is_done = [](const std::unique_ptr<ChangeFeed>& feed) {
+    return feed == nullptr || feed->is_ready() || !feed->is_counted_on();
+  };
   return std::ranges::all_of(nodes_, [&](const auto& each) {
     const Node& node = each.second;
-    auto is_done = [](const ChangeFeed& feed) { return feed.is_ready() || !feed.is_counted_on(); };
-    return is_done(*node.all) &&
-           (!for_quiet || node.of_others == nullptr || is_done(*node.of_others));
+    return is_done(node.own) && (quiet != Quiet::Reads || is_done(node.of_readers)) &&
+           (quiet != Quiet::All || is_done(node.of_broadcasts));
   });
 }
 
 void Trackers::end_waits() {
   std::vector<Waiting> waiting = std::exchange(waiting_, {});
   for (Waiting& each : waiting) {
-    if (is_settled(each.for_quiet)) {
+    if (is_settled(each.quiet)) {
       each.done();
     } else {
       waiting_.push_back(std::move(each));
@@ -95,34 +113,43 @@ void Trackers::end_waits() {
   follow_quiet();
 }
 
-bool Trackers::is_quiet_ready() const {
-  return std::ranges::all_of(nodes_, [](const auto& each) {
-    return each.second.of_others != nullptr && each.second.of_others->is_ready();
+bool Trackers::is_quiet_ready(Quiet quiet) const {
+  return std::ranges::all_of(nodes_, [&](const auto& each) {
+    const Node& node = each.second;
+    const ChangeFeed* feed = quiet == Quiet::All ? node.of_broadcasts.get() : node.of_readers.get();
+    return feed != nullptr && feed->is_ready();
   });
 }
 
-// Connections of the quiet kind are used while every node has somewhere to redirect to.
+// Quiet connections are used while every node has somewhere to redirect to.
 void Trackers::follow_quiet() {
   if (quiet_.empty()) return;
-  const bool is_ready = is_quiet_ready();
-  for (ClientSession* session : quiet_) session->set_quiet(is_ready);
+  const bool has_reads = is_quiet_ready(Quiet::Reads);
+  const bool has_all = is_quiet_ready(Quiet::All);
+  for (ClientSession* session : quiet_) {
+    const Quiet wanted = quiet_wanted(*session);
+    const bool is_ready = wanted == Quiet::All ? has_all : has_reads;
+    session->set_quiet(is_ready ? wanted : Quiet::No);
+  }
+}
+
+void Trackers::set_target(const ChangeFeed& feed, std::uint64_t client_id) {
+  const Quiet quiet = feed.kind() == ChangeFeed::Kind::OfBroadcasts ? Quiet::All : Quiet::Reads;
+  if (auto index = core_.table->map->find(feed.node()))
+    core_.backends->node(*index).set_quiet_target(quiet, client_id);
 }
 
 void Trackers::on_feed_ready(ChangeFeed& feed) {
-  if (feed.kind() == ChangeFeed::Kind::Redirected) {
-    if (auto index = core_.table->map->find(feed.node()))
-      core_.backends->node(*index).set_quiet_target(feed.client_id());
-  }
+  if (feed.kind() != ChangeFeed::Kind::Own) set_target(feed, feed.client_id());
   end_waits();
 }
 
 void Trackers::on_feed_lost(ChangeFeed& feed, bool was_ready) {
-  if (feed.kind() == ChangeFeed::Kind::Redirected) {
-    if (auto index = core_.table->map->find(feed.node()))
-      core_.backends->node(*index).set_quiet_target(0);
+  if (feed.kind() == ChangeFeed::Kind::Own) {
+    if (was_ready) tell_everybody();
+  } else {
+    set_target(feed, 0);
     if (was_ready) on_quiet_lost();
-  } else if (was_ready) {
-    tell_everybody();
   }
   end_waits();
 }
@@ -130,7 +157,7 @@ void Trackers::on_feed_lost(ChangeFeed& feed, bool was_ready) {
 // What others wrote meanwhile over keys that these have written may have been missed.
 void Trackers::on_quiet_lost() {
   for (ClientSession* session : quiet_) {
-    session->tracking_if_any()->forget_own_writes();
+    session->tracking_if_any()->forget_own();
     tell_all(*session);
   }
   send_redirected();
@@ -147,27 +174,31 @@ void Trackers::on_changes(ChangeFeed& feed, std::string_view keys) {
     const auto key = cursor.read_bulk();
     if (key && !resp::is_reserved_key(*key)) changed.push_back(*key);
   }
-  const bool is_of_others = feed.kind() == ChangeFeed::Kind::Redirected;
-  tell_broadcast(is_of_others, changed);
-  if (table_.empty()) return;
-  for (const std::string_view key : changed) tell_readers(is_of_others, key);
+  const bool is_own_feed = feed.kind() == ChangeFeed::Kind::Own;
+  if (feed.kind() != ChangeFeed::Kind::OfReaders) tell_broadcast(is_own_feed, changed);
+  if (feed.kind() == ChangeFeed::Kind::OfBroadcasts || table_.empty()) return;
+  std::erase_if(changed, [&](std::string_view key) { return table_.number_of(key) == 0; });
+  // A node names them in no order of its own: what was asked for last is told first.
+  std::ranges::stable_sort(changed, std::greater<>(),
+                           [&](std::string_view key) { return table_.number_of(key); });
+  for (const std::string_view key : changed) tell_readers(is_own_feed, key);
   count();
 }
 
 // One message per prefix, as Redis does.
-void Trackers::tell_broadcast(bool is_of_others, const std::vector<std::string_view>& keys) {
+void Trackers::tell_broadcast(bool is_own_feed, const std::vector<std::string_view>& keys) {
   std::vector<KeyHash> hashes;
   for (const auto& [prefix, sessions] : by_prefix_) {
     for (ClientSession* session : sessions) {
       const Tracking& tracking = *session->tracking_if_any();
-      if (is_of_others && !tracking.options.no_loop) continue;
+      if (!is_own_feed && !tracking.options.no_loop) continue;
       hashes.clear();
       std::string names;
       for (const std::string_view key : keys) {
         if (!key.starts_with(prefix)) continue;
         const KeyHash hash = hash_of(key);
         const bool is_own = tracking.options.no_loop && tracking.has_written(hash);
-        if (is_own != is_of_others) continue;
+        if (is_own == is_own_feed) continue;
         hashes.push_back(hash);
         resp::append_bulk(names, key);
       }
@@ -179,14 +210,14 @@ void Trackers::tell_broadcast(bool is_of_others, const std::vector<std::string_v
   }
 }
 
-void Trackers::tell_readers(bool is_of_others, std::string_view key) {
+void Trackers::tell_readers(bool is_own_feed, std::string_view key) {
   const KeyHash hash = hash_of(key);
   table_.visit(key, [&](std::uint64_t reader) {
     ClientSession* session = sessions_.find(reader);
     const Tracking* tracking = session == nullptr ? nullptr : session->tracking_if_any();
     if (tracking == nullptr || tracking->options.is_broadcast) return false;
     const bool is_own = tracking->options.no_loop && tracking->has_written(hash);
-    if (is_own != is_of_others) return true;
+    if (is_own == is_own_feed) return true;
     std::string keys;
     resp::append_request(keys, {key});
     tell(*session, keys, {&hash, 1});
@@ -195,7 +226,7 @@ void Trackers::tell_readers(bool is_of_others, std::string_view key) {
 }
 
 void Trackers::on_all_changed(ChangeFeed& feed) {
-  if (feed.kind() == ChangeFeed::Kind::All) tell_everybody();
+  if (feed.kind() == ChangeFeed::Kind::Own) tell_everybody();
 }
 
 void Trackers::tell_everybody() {

@@ -16,7 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "proxy/backend/ticket.h"
@@ -33,7 +33,8 @@ using KeyHash = std::size_t;
 
 // The keys of a request, or of several that a transaction sends together.
 struct NamedKeys {
-  std::vector<std::string> read;  // That the client may keep the values of.
+  std::vector<std::string> read;      // That the client may keep the values of.
+  std::vector<KeyHash> read_plainly;  // Of them, those that are not a script's.
   std::vector<KeyHash> all;
   std::vector<KeyHash> written;   // As far as the requests say.
   bool may_write_others = false;  // Scripts, functions, and what names no keys.
@@ -43,7 +44,7 @@ struct NamedKeys {
 
 class Tracking {
  public:
-  static constexpr std::size_t kOwnWritesMax = 4096;
+  static constexpr std::size_t kOwnKeysMax = 65'536;
 
   TrackingOptions options;
   Prefixes prefixes;
@@ -65,15 +66,31 @@ class Tracking {
   [[nodiscard]] backend::Ticket* last_with(const ClientSession& session,
                                            std::span<const KeyHash> keys);
 
-  // With NOLOOP: keys that it has written over the connections that tell of the writes of others
-  // (see Trackers). Forgetting one is always safe.
-  void add_own_write(KeyHash key) {
-    if (own_writes_.size() >= kOwnWritesMax) own_writes_.clear();
-    own_writes_.insert(key);
+  // With NOLOOP: keys that it has written over a quiet connection, which tells of the writes of
+  // others; without BCAST only if whatever it has read of them came over such a one too. Forgetting
+  // is always safe.
+  void add_own_read(KeyHash key) {
+    if (own_keys_.size() >= kOwnKeysMax) own_keys_.clear();
+    own_keys_.try_emplace(key, false);
   }
-  void forget_own_write(KeyHash key) { own_writes_.erase(key); }
-  void forget_own_writes() { own_writes_.clear(); }
-  [[nodiscard]] bool has_written(KeyHash key) const { return own_writes_.contains(key); }
+  void add_own_write(KeyHash key) {
+    if (options.is_broadcast) add_own_read(key);
+    if (auto found = own_keys_.find(key); found != own_keys_.end()) found->second = true;
+  }
+  // It was read over another connection.
+  void forget_own(KeyHash key) { own_keys_.erase(key); }
+  // Somebody else of its like writes it.
+  void forget_own_write(KeyHash key) {
+    if (auto found = own_keys_.find(key); found != own_keys_.end()) found->second = false;
+  }
+  void forget_own_writes() {
+    for (auto& [key, is_written] : own_keys_) is_written = false;
+  }
+  void forget_own() { own_keys_.clear(); }
+  [[nodiscard]] bool has_written(KeyHash key) const {
+    auto found = own_keys_.find(key);
+    return found != own_keys_.end() && found->second;
+  }
 
  private:
   void drop_answered(const ClientSession& session);
@@ -82,7 +99,7 @@ class Tracking {
   // some that are answered.
   std::deque<std::vector<KeyHash>> under_way_;
   std::size_t checked_size_ = 64;  // So many may there be before answered ones are looked for.
-  std::unordered_set<KeyHash> own_writes_;
+  std::unordered_map<KeyHash, bool> own_keys_;  // Whether it has written it.
 };
 
 }  // namespace proxy::session

@@ -87,7 +87,7 @@ void ChangeFeed::on_open() {
   // (maxmemory-clients); servers before 7.0 don't know it.
   ask(Awaited::Ignored, {"CLIENT", "NO-EVICT", "ON"});
   ask(Awaited::Identity, {"GET", resp::kIdentityKey});
-  if (kind_ == Kind::All) ask(Awaited::Tracking, {"CLIENT", "TRACKING", "ON", "BCAST"});
+  if (kind_ == Kind::Own) ask(Awaited::Tracking, {"CLIENT", "TRACKING", "ON", "BCAST"});
 }
 
 void ChangeFeed::ask(Awaited what, std::initializer_list<std::string_view> request) {
@@ -132,7 +132,7 @@ void ChangeFeed::take_reply(std::string_view reply) {
       const auto identity = resp::ReplyCursor(reply).read_bulk();
       if (identity && !route_.identity.empty() && *identity != route_.identity)
         return fail("is another server than before: its identity key differs");
-      if (kind_ == Kind::Redirected) become_ready();
+      if (kind_ != Kind::Own) become_ready();
       return;
     }
     case Awaited::Tracking:

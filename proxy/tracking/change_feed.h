@@ -3,8 +3,8 @@
 //
 //   Idle -> Connecting -> Greeting -> Ready      (lost) -> Connecting, or Waiting first
 //
-// Of two kinds. One of Kind::All asks for every change itself (CLIENT TRACKING ON BCAST). To one of
-// Kind::Redirected other connections of the worker have what they hear redirected, by its id.
+// Of two kinds: one of Kind::Own asks for every change itself (CLIENT TRACKING ON BCAST). To the
+// others, of one kind each, other connections of the worker have redirected what they hear.
 //
 // A node writes to its feeds about a change before it writes the answer to the command that made it;
 // over two connections they may arrive the other way round.
@@ -53,7 +53,7 @@ class FeedHost {
 
 class ChangeFeed final : private pubsub::FeedOwner {
  public:
-  enum class Kind : std::uint8_t { All, Redirected };
+  enum class Kind : std::uint8_t { Own, OfReaders, OfBroadcasts };
 
   ChangeFeed(FeedHost& host, std::string node, Kind kind)
       : host_(host), node_(std::move(node)), kind_(kind) {}

@@ -10,6 +10,7 @@ void KeyTable::add(std::string_view key, Reader reader) {
     found = keys_.emplace(key, Entry{}).first;
     Entry& entry = found->second;
     entry.key = found->first;
+    entry.number = ++last_number_;
     entry.older = newest_;
     (newest_ == nullptr ? oldest_ : newest_->newer) = &entry;
     newest_ = &entry;

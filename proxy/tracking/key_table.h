@@ -50,6 +50,12 @@ class KeyTable {
     }
   }
 
+  // When the key came into the table, as a number that grows; 0: it is not in it.
+  [[nodiscard]] std::uint64_t number_of(std::string_view key) const {
+    auto found = keys_.find(key);
+    return found == keys_.end() ? 0 : found->second.number;
+  }
+
   struct Oldest {
     std::string key;
     std::vector<Reader> readers;
@@ -74,6 +80,7 @@ class KeyTable {
   struct Entry {
     std::string_view key;  // The map's own.
     std::vector<Reader> readers;
+    std::uint64_t number = 0;  // Grows: the order of coming.
     Entry* older = nullptr;
     Entry* newer = nullptr;
   };
@@ -88,6 +95,7 @@ class KeyTable {
   Entry* newest_ = nullptr;
   std::size_t readers_ = 0;
   std::size_t weight_ = 0;
+  std::uint64_t last_number_ = 0;
 };
 
 }  // namespace proxy::tracking

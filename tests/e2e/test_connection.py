@@ -333,7 +333,6 @@ def config_set_never_reaches_a_node(shop):
 def what_an_operator_does_is_refused_at_once_and_harms_nothing(shop):
     client = shop.client()
     for args in (
-        ("MONITOR",),
         ("SHUTDOWN",),
         ("SHUTDOWN", "NOSAVE"),
         ("REPLICAOF", "NO", "ONE"),

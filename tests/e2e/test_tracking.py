@@ -220,8 +220,8 @@ def noloop_keeps_a_clients_own_writes_from_it_and_nobody_elses(shop):
 
 @test
 def an_own_write_and_a_strangers_close_together_are_told(shop):
-    """However close behind its own a stranger's write comes, the client hears of it."""
-    client, writer = tracking(shop.client(), "NOLOOP"), shop.node(0).client()
+    """However close behind its own a stranger's write comes, a client with BCAST hears of it."""
+    client, writer = tracking(shop.client(), "NOLOOP", "BCAST"), shop.node(0).client()
     for n in range(300):
         client.ask("GET", A)
         writer.send(request("SET", A, "stranger"))
