@@ -121,7 +121,8 @@ void Monitors::add(const ClientSession& session, const resp::CommandSpec& spec, 
       monitor_line(now_us(), is_tcp ? address : "unix:" + session.listener().address, spec, args);
   if (is_dirty_) return;
   is_dirty_ = true;
-  core_.dirty_sessions.push_back(this);
+  // Before the requests leave: what a script calls comes behind the line that called it.
+  core_.dirty_connections.push_back(this);
 }
 
 void Monitors::flush() {
