@@ -15,8 +15,8 @@
 // changed.
 //
 // **NOLOOP.** A node names a key once, however many have changed it in a turn of its loop, so that
-// the feed alone can't tell a client's own changes from others'. Clients that do not want to hear of
-// their own send their requests over quiet connections (backend::Quiet), of which they and their
+// the feed alone can't tell a client's own changes from others'. Clients that do not want to hear
+// of their own send their requests over quiet connections (backend::Quiet), of which they and their
 // like are the only ones. Those have others' changes redirected to a feed of their own: without
 // BCAST of keys that were read there, as far as nobody has changed them since, with BCAST of all.
 // What the first feed says of a key that such a client has written there, it is not told; what the
