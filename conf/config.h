@@ -91,6 +91,7 @@ struct Limits {
       512'000'000;                          // All clients: beyond it the one with most is closed.
   ByteCount unread_messages = 32ULL << 20;  // Per client: pub/sub messages; beyond it it is closed.
   ByteCount subscribed_names = 16'000'000;  // Per client: what it has subscribed, by name.
+  std::uint64_t tracked_keys = 1'000'000;   // Per worker: keys that CLIENT TRACKING remembers.
   ByteCount node_queue = 64'000'000;        // Per worker and node: request bytes not yet sent.
   ByteCount merged_reply = 64'000'000;      // A reply put together from several nodes.
   std::uint64_t large_connections = 16;  // Per worker and node: connections for streamed requests.
@@ -177,9 +178,9 @@ struct Config {
   std::optional<unsigned> workers;  // Empty: auto, the number of cores.
   std::string state_dir = "/var/lib/slotproxy";
   slots::PlacementKind placement = slots::PlacementKind::Balanced;
-  bool allow_config = false;                 // CONFIG SET and RESETSTAT of clients go to all nodes.
-  bool ping_nodes = false;                   // A client's PING asks all nodes.
-  unsigned databases = 16;                   // That clients of the forward port may SELECT; 1 to kDatabasesMax.
+  bool allow_config = false;  // CONFIG SET and RESETSTAT of clients go to all nodes.
+  bool ping_nodes = false;    // A client's PING asks all nodes.
+  unsigned databases = 16;    // That clients of the forward port may SELECT; 1 to kDatabasesMax.
   std::vector<PlacedText> refused_commands;  // "keys", "config|set": no client may.
   std::vector<PlacedText> allowed_commands;  // Of those that are refused otherwise.
   std::vector<UserConfig> users;

@@ -237,6 +237,11 @@ constexpr auto kConfigOptions = std::to_array<Option<Config>>({
     option<C, value::Size, &C::limits, &Limits::subscribed_names>(
         "limits.subscribed_names",
         "Per client: names of what it has subscribed, and 128 bytes for each; beyond it an error."),
+    option<C, value::Count, &C::limits, &Limits::tracked_keys>(
+        "limits.tracked_keys",
+        "Per worker: keys that clients with CLIENT TRACKING have read; beyond it they are told "
+        "that "
+        "the oldest have changed."),
     option<C, value::Size, &C::limits, &Limits::node_queue>(
         "limits.node_queue",
         "Per worker and node: request bytes not yet sent; beyond it an error."),

@@ -9,6 +9,7 @@ namespace proxy {
 class Counter {
  public:
   void add(std::uint64_t count = 1) { value_.store(get() + count, std::memory_order_relaxed); }
+  void set(std::uint64_t count) { value_.store(count, std::memory_order_relaxed); }
   void subtract(std::uint64_t count) { value_.store(get() - count, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
 

@@ -14,9 +14,9 @@ bool same_limits(const conf::Limits& a, const conf::Limits& b) {
   auto fields = [](const conf::Limits& l) {
     return std::tie(l.clients, l.bulk, l.buffered_request, l.stream_request, l.stream_reply,
                     l.inflight_requests, l.inflight_bytes, l.unread_replies, l.unread_replies_total,
-                    l.unread_messages, l.subscribed_names, l.node_queue, l.merged_reply,
-                    l.large_connections, l.pinned_connections, l.blocking_connections,
-                    l.script_cache, l.slot_scan_keys);
+                    l.unread_messages, l.subscribed_names, l.tracked_keys, l.node_queue,
+                    l.merged_reply, l.large_connections, l.pinned_connections,
+                    l.blocking_connections, l.script_cache, l.slot_scan_keys);
   };
   return fields(a) == fields(b);
 }

@@ -254,8 +254,18 @@ session::WorkerTotals Worker::totals() const {
     totals.clients += worker->stats().clients_total.get();
     totals.errors += worker->stats().errors.get();
     totals.blocked_clients += worker->stats().blocked_clients.get();
+    totals.tracking_clients += worker->stats().tracking_clients.get();
+    totals.tracked_keys += worker->stats().tracked_keys.get();
+    totals.tracked_items += worker->stats().tracked_items.get();
+    totals.tracked_prefixes += worker->stats().tracked_prefixes.get();
   }
   return totals;
+}
+
+void Worker::tell_all(std::function<void(session::Sessions&)> tell) {
+  const auto shared = std::make_shared<std::function<void(session::Sessions&)>>(std::move(tell));
+  for (const auto& worker : workers_)
+    worker->post([shared](Worker& each) { (*shared)(*each.sessions_); });
 }
 
 void Worker::ask_all(std::function<std::string(session::Sessions&)> ask,

@@ -98,6 +98,7 @@ class Worker final : public session::OtherWorkers {
   [[nodiscard]] session::WorkerTotals totals() const override;
   void ask_all(std::function<std::string(session::Sessions&)> ask,
                std::function<void(std::vector<std::string>)> answer) override;
+  void tell_all(std::function<void(session::Sessions&)> tell) override;
 
   WorkerOptions options_;
   const WorkersByIndex& workers_;

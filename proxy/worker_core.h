@@ -24,6 +24,7 @@ namespace proxy {
 
 namespace backend {
 class Backends;
+class QuietWatcher;
 class Refusals;
 }  // namespace backend
 namespace pubsub {
@@ -51,6 +52,10 @@ struct WorkerStats {
   Counter fenced_clients;    // Sessions now whose next request waits for the end of a fence.
   Counter blocked_clients;   // Sessions now that wait at a node (BLPOP), or for CLIENT PAUSE's end.
   Counter blocking_refused;  // Of limits.blocking_connections: those that might not wait.
+  Counter tracking_clients;  // Sessions now with CLIENT TRACKING ON.
+  Counter tracked_keys;      // That some of them has read, now.
+  Counter tracked_items;     // The same, each counted once for each reader.
+  Counter tracked_prefixes;  // Of those with BCAST, now.
   Counter unread_bytes;      // Replies that clients have not read, now.
   Counter bytes_from_clients;
   Counter bytes_to_clients;
@@ -84,6 +89,7 @@ struct WorkerCore {
   net::BlockPool blocks;
   backend::TicketPool tickets;
   backend::Backends* backends = nullptr;
+  backend::QuietWatcher* quiet_watcher = nullptr;
   session::ScriptCache* scripts = nullptr;  // Shared by all workers.
   pubsub::Hub* pubsub = nullptr;            // Too.
   backend::Refusals* refusals = nullptr;    // Too.

@@ -100,6 +100,16 @@ void BackendConnection::greet() {
     resp::append_request(greeting_, {"SELECT", std::to_string(channel_.database())});
     greeting_steps_.push_back(GreetingStep::Select);
   }
+  if (const Quiet quiet = channel_.quiet(); quiet != Quiet::No) {
+    const std::string target = std::to_string(node_.quiet_target(quiet));
+    if (quiet == Quiet::All) {
+      resp::append_request(greeting_,
+                           {"CLIENT", "TRACKING", "ON", "REDIRECT", target, "NOLOOP", "BCAST"});
+    } else {
+      resp::append_request(greeting_, {"CLIENT", "TRACKING", "ON", "REDIRECT", target, "NOLOOP"});
+    }
+    greeting_steps_.push_back(GreetingStep::Quiet);
+  }
   // A few hundred bytes into the empty buffer of a new connection: they fit.
   net::IoResult result = write_some(greeting_.data(), greeting_.size());
   if (result.status != net::IoStatus::Ok) return fail("connection lost while greeting");
@@ -142,6 +152,9 @@ bool BackendConnection::take_greeting(std::string_view reply) {
       }
       break;
     }
+    case GreetingStep::Quiet:
+      if (is_error) return fail("can't leave a client's own changes out"), false;
+      break;
     case GreetingStep::Role:
       if (!is_error && reply.find("master") == std::string_view::npos)
         return fail("is a replica"), false;

@@ -30,6 +30,15 @@ namespace proxy::backend {
 
 class NodeBackend;
 
+// Told when a quiet connection ends, however it does: others' changes may go unheard of.
+class QuietWatcher {
+ public:
+  virtual void on_quiet_lost() = 0;
+
+ protected:
+  ~QuietWatcher() = default;
+};
+
 enum class ConnectionUse : std::uint8_t {
   Shared,    // Requests of all sessions.
   Large,     // One streamed request at a time.
@@ -38,7 +47,16 @@ enum class ConnectionUse : std::uint8_t {
 };
 
 // What each reply to a greeting answers.
-enum class GreetingStep : std::uint8_t { Auth, Hello, SetName, Server, Identity, Role, Select };
+enum class GreetingStep : std::uint8_t {
+  Auth,
+  Hello,
+  SetName,
+  Server,
+  Identity,
+  Role,
+  Select,
+  Quiet,
+};
 
 // What the server at the other end calls itself and this connection.
 struct ServerSide {

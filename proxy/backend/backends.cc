@@ -38,13 +38,24 @@ BackendConnection* NodeBackend::add(Channel channel, ConnectionUse use) {
   return connection;
 }
 
+void NodeBackend::set_quiet_target(Quiet quiet, std::uint64_t client_id) {
+  std::uint64_t& target = quiet_targets_[static_cast<std::size_t>(quiet)];
+  if (std::exchange(target, client_id) == client_id) return;
+  for (BackendConnection* connection : shared_) {
+    if (connection != nullptr && connection->channel().quiet() == quiet) retire(*connection);
+  }
+}
+
 BackendConnection* NodeBackend::open_shared(Channel channel) {
+  if (channel.quiet() != Quiet::No && quiet_target(channel.quiet()) == 0)
+    return shared(channel.with(Quiet::No));
   ++connections_opened_;
   return shared_[channel.index()] = add(channel, ConnectionUse::Shared);
 }
 
 BackendConnection* NodeBackend::take(Pool& pool, std::size_t limit, Channel channel,
                                      ConnectionUse use) {
+  channel = channel.with(Quiet::No);
   auto fits = [&](BackendConnection* connection) { return connection->channel() == channel; };
   auto found = std::find_if(pool.idle.begin(), pool.idle.end(), fits);
   if (found != pool.idle.end()) {
@@ -143,6 +154,8 @@ std::unique_ptr<BackendConnection> NodeBackend::remove(BackendConnection* connec
   SP_ASSERT(found != connections_.end());
   std::unique_ptr<BackendConnection> self = std::move(*found);
   connections_.erase(found);
+  if (connection->channel().quiet() != Quiet::No && core_.quiet_watcher != nullptr)
+    core_.quiet_watcher->on_quiet_lost();
   return self;
 }
 
@@ -216,13 +229,13 @@ void NodeBackend::fail_overdue(std::uint64_t limit_ms) {
 // A server that runs a script reads no more from that connection; on others it says BUSY after a
 // while, which is what clients whose requests would stand behind the script are to hear.
 void NodeBackend::leave_to_script() {
-  for (BackendConnection* shared : shared_) {
-    if (shared == nullptr || !shared->is_kept_by_script(kScriptMs)) continue;
-    const bool is_first = std::ranges::none_of(connections_, [&](const auto& other) {
-      return other->is_retiring() && other->is_kept_by_script(kScriptMs);
-    });
-    if (is_first) retire(*shared);
+  BackendConnection* kept = nullptr;
+  for (const auto& connection : connections_) {
+    if (!connection->is_kept_by_script(kScriptMs)) continue;
+    if (connection->is_retiring()) return;  // One is enough: the server runs one script at a time.
+    if (connection->use() == ConnectionUse::Shared) kept = connection.get();
   }
+  if (kept != nullptr) retire(*kept);
 }
 
 void NodeBackend::tick() {

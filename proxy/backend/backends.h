@@ -64,6 +64,12 @@ class NodeBackend {
     why = is_stuck ? &kBusy : &kQueueFull;
     return nullptr;
   }
+  // Where quiet connections have others' changes redirected to: a client id at the node. 0: there is
+  // nowhere, and requests for such go over ordinary ones. Those that are open retire.
+  void set_quiet_target(Quiet quiet, std::uint64_t client_id);
+  [[nodiscard]] std::uint64_t quiet_target(Quiet quiet) const {
+    return quiet_targets_[static_cast<std::size_t>(quiet)];
+  }
   // A connection for one streamed request; null: limits.large_connections are in use. It comes back
   // by itself.
   BackendConnection* take_large(Channel channel, StreamSource* source);
@@ -164,6 +170,7 @@ class NodeBackend {
       table_;  // Kept, so that a node that left the map can still say its name.
   slots::NodeIndex index_;
   std::array<BackendConnection*, Channel::kCount> shared_ = {};  // By channel.
+  std::array<std::uint64_t, kQuiets> quiet_targets_ = {};
   std::vector<std::unique_ptr<BackendConnection>> connections_;
   Pool large_{2, {}, 0};
   Pool pinned_{16, {}, 0};

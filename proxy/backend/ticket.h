@@ -77,6 +77,7 @@ struct alignas(64) Ticket {
   bool once : 1 =
       false;  // Means this process of the server: never sent again on another connection.
   bool runs_script : 1 = false;  // May take as long as it likes, and what is behind it waits.
+  bool tracked : 1 = false;      // A request of a client that tracks; its session knows the keys.
 
   Ticket() : inline_{} {}
 
@@ -130,7 +131,7 @@ class TicketPool {
     ticket->pending = nullptr;
     ticket->reply_bytes = 0;
     ticket->begun = ticket->done = ticket->retiring = ticket->silent = ticket->sent_ahead =
-        ticket->large = ticket->once = ticket->runs_script = false;
+        ticket->large = ticket->once = ticket->runs_script = ticket->tracked = false;
     pool_.give(ticket);
   }
   void trim() { pool_.trim(); }  // See SlabPool.

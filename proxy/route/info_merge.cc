@@ -246,7 +246,8 @@ constexpr Field kClients[] = {
           return m.facts.clients_max == 0 ? "" : fmt::to_string(m.facts.clients_max);
         }),
     own("blocked_clients", [](const Merge& m) { return fmt::to_string(m.facts.blocked_clients); }),
-    {"tracking_clients", Rule::Sum, "0"},
+    own("tracking_clients",
+        [](const Merge& m) { return fmt::to_string(m.facts.tracking_clients); }),
 };
 
 constexpr Field kMemory[] = {
@@ -323,7 +324,11 @@ constexpr Field kStats[] = {
         [](const Merge& m) { return fmt::to_string(m.facts.sharded_channels); }),
     {"latest_fork_usec", Rule::Max},
     {"total_forks"},
-    {"tracking_total_keys"},
+    own("tracking_total_keys", [](const Merge& m) { return fmt::to_string(m.facts.tracked_keys); }),
+    own("tracking_total_items",
+        [](const Merge& m) { return fmt::to_string(m.facts.tracked_items); }),
+    own("tracking_total_prefixes",
+        [](const Merge& m) { return fmt::to_string(m.facts.tracked_prefixes); }),
     own("total_error_replies", [](const Merge& m) { return fmt::to_string(m.facts.errors_total); }),
     {"total_reads_processed"},
     {"total_writes_processed"},

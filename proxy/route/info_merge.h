@@ -29,6 +29,10 @@ struct ProxyFacts {
   std::uint64_t connections_total = 0;
   std::uint64_t errors_total = 0;
   std::uint64_t blocked_clients = 0;
+  std::uint64_t tracking_clients = 0;
+  std::uint64_t tracked_keys = 0;  // That some of them has read.
+  std::uint64_t tracked_items = 0;
+  std::uint64_t tracked_prefixes = 0;
   std::uint64_t channels = 0;  // With subscribers among the proxy's clients.
   std::uint64_t patterns = 0;
   std::uint64_t sharded_channels = 0;

@@ -59,13 +59,17 @@ std::uint64_t id_of(std::string_view line) {
   return id;
 }
 
-// As Redis's: P for a subscriber, x in a transaction, b blocked, U for a Unix socket, N for none of
-// these.
+// As Redis's: O for a monitor, P for a subscriber, x in a transaction, b blocked, t with CLIENT TRACKING, R whose
+// redirection is broken, B with BCAST, U for a Unix socket, N for none of these.
 std::string flags_of(const ClientFacts& facts) {
   std::string flags;
+  if (facts.is_monitor) flags += 'O';
   if (is_subscriber(facts)) flags += 'P';
   if (facts.queued >= 0) flags += 'x';
   if (facts.is_blocked) flags += 'b';
+  if (facts.redirect >= 0) flags += 't';
+  if (facts.is_redirect_broken) flags += 'R';
+  if (facts.is_broadcast) flags += 'B';
   if (facts.is_unix) flags += 'U';
   return flags.empty() ? "N" : flags;
 }
@@ -77,13 +81,13 @@ std::string client_line(const ClientFacts& facts) {
       "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} "
       "multi={} qbuf={} qbuf-free=0 "
       "argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem={} tot-mem={} events=r cmd={} "
-      "user={} redir=-1 resp={} "
+      "user={} redir={} resp={} "
       "lib-name={} lib-ver={}",
       facts.id, facts.address, facts.local_address, facts.descriptor, facts.name, facts.age_seconds,
       facts.idle_seconds, flags_of(facts), facts.database, facts.channels, facts.patterns,
       facts.sharded_channels, facts.queued, facts.input_bytes, facts.unread_bytes,
-      facts.input_bytes + facts.unread_bytes, facts.last_command, facts.user, facts.protocol,
-      facts.library_name, facts.library_version);
+      facts.input_bytes + facts.unread_bytes, facts.last_command, facts.user, facts.redirect,
+      facts.protocol, facts.library_name, facts.library_version);
 }
 
 std::string lines_by_id(const std::vector<std::string>& lists) {

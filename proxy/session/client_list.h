@@ -34,9 +34,13 @@ struct ClientFacts {
   std::size_t channels = 0;  // That it has subscribed.
   std::size_t patterns = 0;
   std::size_t sharded_channels = 0;
-  int queued = -1;          // Commands of an open transaction; -1: none is open.
-  bool is_blocked = false;  // Waits at a node (BLPOP), or is held by CLIENT PAUSE.
-  bool is_unix = false;     // Came by a Unix socket.
+  int queued = -1;             // Commands of an open transaction; -1: none is open.
+  bool is_blocked = false;     // Waits at a node (BLPOP), or is held by CLIENT PAUSE.
+  bool is_unix = false;        // Came by a Unix socket.
+  std::int64_t redirect = -1;  // Of CLIENT TRACKING: who is told instead, 0 nobody; -1: it is off.
+  bool is_broadcast = false;   // Of CLIENT TRACKING.
+  bool is_redirect_broken = false;
+  bool is_monitor = false;
 };
 
 [[nodiscard]] inline bool is_subscriber(const ClientFacts& facts) {

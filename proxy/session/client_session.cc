@@ -15,6 +15,7 @@
 #include "proxy/session/fence_rules.h"
 #include "proxy/session/sessions.h"
 #include "proxy/session/subscribers.h"
+#include "proxy/session/trackers.h"
 #include "proxy/session/transaction.h"
 #include "proxy/session/watch.h"
 #include "slots/assert.h"
@@ -72,8 +73,15 @@ SessionNotes& ClientSession::notes() {
 void ClientSession::set_channel(backend::Channel channel) {
   if (channel == channel_) return;
   if (head_ != nullptr) hold(Hold::Stream);
-  if (watch_ != nullptr) watch_->lose();
+  // Watched keys have a connection that is never a quiet one.
+  if (watch_ != nullptr && channel.with(backend::Quiet::No) != channel_.with(backend::Quiet::No))
+    watch_->lose();
   channel_ = channel;
+  note_plainness();
+}
+
+void ClientSession::set_tracking(std::unique_ptr<Tracking> tracking) {
+  tracking_ = std::move(tracking);
   note_plainness();
 }
 
@@ -119,12 +127,15 @@ bool ClientSession::takes_messages_only() const {
 void ClientSession::note_plainness() {
   may_do_everything_ = user_->is_unrestricted();
   is_plain_ = authenticated_ && may_do_everything_ && reply_mode_ == ReplyMode::On &&
-              transaction_ == nullptr && watch_ == nullptr && !takes_messages_only();
+              transaction_ == nullptr && watch_ == nullptr && tracking_ == nullptr &&
+              !takes_messages_only() && !sessions_.monitors().has_any();
 }
 
 void ClientSession::follow_map() { watch_->follow(*table().map); }
 
 void ClientSession::reset() {
+  sessions_.trackers().turn_off(*this);
+  sessions_.monitors().end(*this);
   set_channel(backend::Channel(backend::Protocol::Resp2));
   reply_mode_ = ReplyMode::On;
   transaction_ = nullptr;
@@ -295,7 +306,7 @@ void ClientSession::execute(resp::Args args, std::string_view bytes) {
 
 void ClientSession::execute_slowly(Request& request) {
   if (reply_mode_ == ReplyMode::SkipNext) reply_mode_ = ReplyMode::Skip;
-  dispatch(*this, request);
+  tracking_ == nullptr ? dispatch(*this, request) : sessions_.trackers().dispatch(*this, request);
   if (reply_mode_ == ReplyMode::Skip)
     set_reply_mode(is_put_off_ ? ReplyMode::SkipNext : ReplyMode::On);
 }
@@ -461,6 +472,8 @@ void ClientSession::close_now() {
   core_.backends->forget(this);
   give_place();
   take_watch();
+  sessions_.trackers().turn_off(*this);
+  sessions_.monitors().end(*this);
   abandon_tickets();
   subscriptions_ = nullptr;
   resume_node_reading();

@@ -39,6 +39,7 @@ namespace proxy::session {
 class BlockedCall;
 class Sessions;
 class Subscriptions;
+class Tracking;
 class Transaction;
 class Watch;
 
@@ -123,6 +124,7 @@ class ClientSession final : public net::Socket,
   void reset();  // RESET: as on connect.
   // Between MULTI and EXEC; else null.
   [[nodiscard]] Transaction* transaction() { return transaction_.get(); }
+  [[nodiscard]] const Transaction* transaction_if_any() const { return transaction_.get(); }
   void set_transaction(std::unique_ptr<Transaction> transaction);
   std::unique_ptr<Transaction> take_transaction();
   // The keys that it watches; null: none.
@@ -137,6 +139,13 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] Subscriptions* subscriptions_if_any() { return subscriptions_.get(); }
   Subscriptions& subscriptions();
   void on_subscriptions_changed() { note_plainness(); }
+  void on_monitoring_changed() { note_plainness(); }
+  // What it is told of changes; null: nothing. From Trackers.
+  [[nodiscard]] Tracking* tracking_if_any() const { return tracking_.get(); }
+  void set_tracking(std::unique_ptr<Tracking> tracking);
+  // Its requests that are not answered, in their order.
+  [[nodiscard]] backend::Ticket* oldest_ticket() const { return head_; }
+  [[nodiscard]] backend::Ticket* newest_ticket() const { return tail_; }
   // In RESP2 nothing but subscribing is for clients that have subscribed something: replies and
   // messages could not be told apart.
   [[nodiscard]] bool takes_messages_only() const;
@@ -153,6 +162,9 @@ class ClientSession final : public net::Socket,
   // A message to it, whole, between replies and behind what was pushed before. A client that has
   // not read limits.unread_messages is closed at the end of the turn.
   void push(std::string_view message);
+  // The same, but right behind the reply that `ticket` waits for; null: before all that have not
+  // begun.
+  void push_after(backend::Ticket* ticket, std::string_view message);
   // Whether messages come behind all requests of now, or before the answers that have not begun.
   void push_behind(bool yes) { pushes_behind_ = yes; }
   // An error that keeps the request from being queued: EXEC will refuse the rest of the transaction
@@ -184,6 +196,7 @@ class ClientSession final : public net::Socket,
   [[nodiscard]] bool is_quiet() const { return head_ == nullptr; }
   // The request of now waits until then, and is executed anew.
   void put_off();
+  [[nodiscard]] bool is_put_off() const { return is_put_off_; }
   // A request of the proxy's own, beside one of the client's on the same connection; its reply is
   // dropped. Whether limits.node_queue lets it through is the caller's to know from that other one.
   void send_ahead(slots::NodeIndex node, backend::Channel channel, std::string_view bytes);
@@ -261,8 +274,11 @@ class ClientSession final : public net::Socket,
            input_->kept_back_by->slots.contains(slot);
   }
   // Nothing that changes how a request is taken: no AUTH to come, a user that may do everything, no
-  // CLIENT REPLY, no transaction, no watched keys, no subscriptions in RESP2.
+  // CLIENT REPLY, no transaction, no watched keys, no tracking, no subscriptions in RESP2, nobody who
+  // monitors.
   [[nodiscard]] bool is_plain() const { return is_plain_; }
+  // Whether a request of it may be streamed. One that tracks has to be seen whole if it reads.
+  [[nodiscard]] bool may_stream(const resp::CommandSpec& spec) const;
   void note_plainness();
   void begin_as_default();
   void give_place();
@@ -313,6 +329,7 @@ class ClientSession final : public net::Socket,
   std::unique_ptr<Watch> watch_;
   BlockedCall* blocked_call_ = nullptr;
   std::unique_ptr<Subscriptions> subscriptions_;
+  std::unique_ptr<Tracking> tracking_;
   std::string* captured_ = nullptr;                  // Where replies go instead of to the client.
   std::vector<backend::BackendConnection*> paused_;  // Whose replies wait for this client to read.
 

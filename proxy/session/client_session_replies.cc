@@ -117,6 +117,20 @@ void ClientSession::push(std::string_view message) {
   emit(message.data(), message.size());
 }
 
+void ClientSession::push_after(backend::Ticket* ticket, std::string_view message) {
+  if (closing_ || broken_ || message.empty()) return;
+  if (unread_ + message.size() > table().limits.unread_messages) return cut_off();
+  if (ticket == nullptr && head_ != nullptr && head_->begun) ticket = head_;
+  if (ticket == nullptr) return emit(message.data(), message.size());
+  backend::Ticket* pushed = core_.tickets.take();
+  pushed->next_in_session = ticket->next_in_session;
+  ticket->next_in_session = pushed;
+  if (tail_ == ticket) tail_ = pushed;
+  pushed->store(core_.blocks, message.data(), message.size());
+  pushed->done = true;
+  add_unread(message.size());
+}
+
 // Not at once: whoever hands messages out still has it in hand.
 void ClientSession::cut_off() {
   spdlog::warn("client {} has not read {} bytes (limits.unread_messages): closed", id_, unread_);

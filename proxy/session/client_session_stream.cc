@@ -15,10 +15,10 @@ namespace proxy::session {
 // node, and it has to be buffered.
 bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::FrameState& frame,
                                  std::size_t& consumed) {
-  if (frame.args.size() < 2 || !is_plain()) return false;
+  if (frame.args.size() < 2) return false;
   const resp::CommandSpec* spec = table().commands->find(frame.args[0]);
-  if (spec == nullptr || !is_single_key(*spec) || handler_of(*spec) != nullptr ||
-      resp::is_reserved_key(frame.args[1]) ||
+  if (spec == nullptr || !may_stream(*spec) || !is_single_key(*spec) ||
+      handler_of(*spec) != nullptr || resp::is_reserved_key(frame.args[1]) ||
       !spec->arity_ok(frame.args.size() + static_cast<std::size_t>(frame.args_left))) {
     return false;
   }
@@ -50,6 +50,8 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
     }
   }
   core_.stats.requests.add();
+  if (sessions_.monitors().has_any() && !is_elsewhere(slot, owner))
+    sessions_.monitors().show_beginning(*this, *spec, frame.args);
   if (core_.hot_keys != nullptr && core_.hot_keys->is_drawn())
     core_.hot_keys->add(frame.args[1], slot);
   FrameSkipper skipper(frame.args_left, frame.bulk_length >= 0
@@ -76,6 +78,13 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
   }
   if (skipper.failed()) refuse_stream();
   return true;
+}
+
+bool ClientSession::may_stream(const resp::CommandSpec& spec) const {
+  return authenticated_ && reply_mode_ == ReplyMode::On && transaction_ == nullptr &&
+         watch_ == nullptr && !takes_messages_only() &&
+         (tracking_ == nullptr || spec.has(resp::CommandFlag::Write)) &&
+         !sessions_.monitors().contains(*this);
 }
 
 // Half a request is on the connection, and the rest will not come: it can't carry another.

@@ -12,6 +12,7 @@
 #include "proxy/resp/key_finder.h"
 #include "proxy/resp/reserved_key.h"
 #include "proxy/session/rights.h"
+#include "proxy/session/sessions.h"
 #include "slots/key_slot.h"
 
 namespace proxy::session {
@@ -96,6 +97,7 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Lolwut, command_lolwut},
     {CommandId::Mget, command_mget},
     {CommandId::Module, command_module},
+    {CommandId::Monitor, command_monitor},
     {CommandId::Mset, command_mset},
     {CommandId::Pfselftest, command_command},
     {CommandId::Ping, command_ping},
@@ -148,7 +150,6 @@ constexpr Registration kRegistrations[] = {
     {CommandId::Debug, command_of_one_server},
     {CommandId::Failover, command_of_one_server},
     {CommandId::Lastsave, command_of_one_server},
-    {CommandId::Monitor, refuse_server_administration},
     {CommandId::Save, command_of_one_server},
     {CommandId::Shutdown, command_of_one_server},
 
@@ -173,6 +174,12 @@ constexpr std::array<Handler, kHandlersMax> make_handlers() {
     handlers[static_cast<std::size_t>(registration.id)] = registration.handler;
   }
   return handlers;
+}
+
+// What Redis keeps from a client that monitors.
+bool asks_for_keys(const resp::CommandSpec& spec) {
+  return spec.has(resp::CommandFlag::Write) || spec.has(resp::CommandFlag::ReadOnly) ||
+         spec.id == CommandId::Publish || spec.has(resp::CommandFlag::SkipMonitor);
 }
 
 }  // namespace
@@ -225,8 +232,19 @@ void dispatch(ClientSession& session, Request& request) {
   if (session.takes_messages_only() && refuse_to_subscriber(session, *spec)) return;
   if (session.watch_if_any() != nullptr && !session.is_quiet()) return session.put_off();
   if (session.transaction() != nullptr && queue(session, request, handler)) return;
-  if (handler != nullptr) return handler(session, request);
-  forward_by_keys(session, request);
+  Monitors& monitors = session.sessions().monitors();
+  if (monitors.has_any()) [[unlikely]] {
+    if (monitors.contains(session) && asks_for_keys(*spec))
+      return session.reply_error("ERR Replica can't interact with the keyspace");
+    monitors.show(session, request);
+  }
+  if (handler != nullptr) {
+    handler(session, request);
+  } else {
+    forward_by_keys(session, request);
+  }
+  if (session.is_put_off() && monitors.has_any()) [[unlikely]]
+    monitors.forget();
 }
 
 void refuse_subcommand(ClientSession& session, const Request& request) {

@@ -75,13 +75,18 @@ void command_ping(ClientSession& session, const Request& request);
 void command_quit(ClientSession& session, const Request& request);
 void command_reset(ClientSession& session, const Request& request);
 void command_select(ClientSession& session, const Request& request);
-// "127.0.0.1:51324", as CLIENT LIST shows it.
-[[nodiscard]] std::string client_address(const ClientSession& session);
 // Its line in CLIENT LIST, without a line end.
 [[nodiscard]] std::string client_info(ClientSession& session, const Request& request);
 // pause_commands.cc
 void client_pause(ClientSession& session, const Request& request);
 void client_unpause(ClientSession& session, const Request& request);
+// monitors.cc
+void command_monitor(ClientSession& session, const Request& request);
+// tracking_commands.cc
+void client_caching(ClientSession& session, const Request& request);
+void client_getredir(ClientSession& session, const Request& request);
+void client_tracking(ClientSession& session, const Request& request);
+void client_trackinginfo(ClientSession& session, const Request& request);
 // config_commands.cc
 void command_config(ClientSession& session, const Request& request);
 // server_commands.cc

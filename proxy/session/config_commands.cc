@@ -206,6 +206,12 @@ void config_set(ClientSession& session, const Request& request) {
                     "proxy's YAML",
                     request.args[i]));
   }
+  // The nodes track nothing for clients: the limit is the proxy's. They judge whether it is one.
+  for (std::size_t i = 2; i + 1 < request.args.size(); i += 2) {
+    const auto keys = resp::integer_of(request.args[i + 1]);
+    if (resp::is_word(request.args[i], "tracking-table-max-keys") && keys && *keys >= 0)
+      session.sessions().trackers().set_keys_max(static_cast<std::uint64_t>(*keys));
+  }
   session.core().refusals->note(session.core().now_ms());  // It may make nodes refuse commands.
   (new AllSucceededGather(session, request.bytes))->sent_all();
 }

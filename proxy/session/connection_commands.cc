@@ -1,8 +1,6 @@
 // Commands about the connection itself: who the client is, how it wants its replies. Answered
 // here, since nodes only know the connections that all sessions share.
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -15,11 +13,13 @@
 #include "proxy/session/all_nodes.h"
 #include "proxy/session/answer_of_all.h"
 #include "proxy/session/blocked_call.h"
+#include "proxy/session/client_address.h"
 #include "proxy/session/client_list.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/rights.h"
 #include "proxy/session/sessions.h"
 #include "proxy/session/subscribers.h"
+#include "proxy/session/tracking.h"
 #include "proxy/session/transaction.h"
 
 namespace proxy::session {
@@ -42,20 +42,13 @@ bool is_plain_text(std::string_view text) {
   return true;
 }
 
-std::string address_text(int descriptor, int (*ask)(int, sockaddr*, socklen_t*)) {
-  net::SocketAddress address;
-  address.length = sizeof address.storage;
-  auto* raw = reinterpret_cast<sockaddr*>(&address.storage);
-  return ask(descriptor, raw, &address.length) == 0 ? address.text() : "?:0";
-}
-
 ClientFacts facts_of(ClientSession& session) {
   ClientFacts facts;
   facts.id = session.id();
   facts.is_unix = !session.listener().is_tcp;
   facts.address = client_address(session);
-  facts.local_address =
-      facts.is_unix ? facts.address : address_text(session.descriptor(), ::getsockname);
+  facts.local_address = local_address(session);
+  facts.is_monitor = session.sessions().monitors().contains(session);
   facts.user = session.user().name();
   facts.descriptor = session.descriptor();
   std::uint64_t now = session.core().now_ms();
@@ -76,6 +69,11 @@ ClientFacts facts_of(ClientSession& session) {
     facts.channels = subscriptions->count(pubsub::Kind::Channel);
     facts.patterns = subscriptions->count(pubsub::Kind::Pattern);
     facts.sharded_channels = subscriptions->count(pubsub::Kind::Sharded);
+  }
+  if (const Tracking* tracking = session.tracking_if_any()) {
+    facts.redirect = static_cast<std::int64_t>(tracking->options.redirect);
+    facts.is_broadcast = tracking->options.is_broadcast;
+    facts.is_redirect_broken = tracking->is_redirect_broken;
   }
   if (const SessionNotes* notes = session.notes_if_any()) {
     facts.name = notes->name;
@@ -250,6 +248,10 @@ void reply_on_or_off(ClientSession& session, const Request& request) {
 
 constexpr std::string_view kClientHelp[] = {
     "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CACHING (YES|NO)",
+    "    Enable/disable tracking of the keys for next command in OPTIN/OPTOUT modes.",
+    "GETREDIR",
+    "    Return the client ID we are redirecting to when tracking is enabled.",
     "GETNAME",
     "    Return the name of the current connection.",
     "ID",
@@ -274,6 +276,11 @@ constexpr std::string_view kClientHelp[] = {
     "    Set client meta attr. Options are: LIB-NAME, LIB-VER.",
     "UNBLOCK <clientid> [TIMEOUT|ERROR]",
     "    Unblock the specified blocked client.",
+    "TRACKING (ON|OFF) [REDIRECT <id>] [BCAST] [PREFIX <prefix> [...]]",
+    "         [OPTIN] [OPTOUT] [NOLOOP]",
+    "    Control server assisted client side caching.",
+    "TRACKINGINFO",
+    "    Report tracking status for the current connection.",
     "NO-EVICT (ON|OFF)",
     "    Accepted; the proxy evicts no clients.",
     "NO-TOUCH (ON|OFF)",
@@ -306,12 +313,6 @@ bool take_hello_options(ClientSession& session, const Request& request) {
 }
 
 }  // namespace
-
-std::string client_address(const ClientSession& session) {
-  // A client of a Unix socket has no name at its end; Redis shows its own for both.
-  return session.listener().is_tcp ? address_text(session.descriptor(), ::getpeername)
-                                   : session.listener().address + ":0";
-}
 
 std::string client_info(ClientSession& session, const Request& request) {
   return own_line(session, request);
@@ -375,7 +376,7 @@ void command_select(ClientSession& session, const Request& request) {
     return session.reply_error(resp::errors::kSelectInCluster);
   if (!std::in_range<unsigned>(*database) || *database >= session.table().databases)
     return session.reply_error(resp::errors::kDatabaseRange);
-  const backend::Channel channel(session.channel().protocol(), static_cast<unsigned>(*database));
+  const backend::Channel channel = session.channel().at(static_cast<unsigned>(*database));
   if (channel != session.channel() && session.watch_if_any() != nullptr) {
     return session.reply_error(resp::errors::not_supported(
         request.spec->name, "keys of the database before are watched; EXEC, DISCARD or UNWATCH"));
@@ -401,7 +402,7 @@ void command_hello(ClientSession& session, const Request& request) {
         "AUTH <user> <pass> option can be used to authenticate the client and select the RESP "
         "protocol version at the same time");
   }
-  session.set_channel(backend::Channel(protocol, session.channel().database()));
+  session.set_channel(session.channel().with(protocol));
   std::string out;
   ReplyWriter writer(out, session.resp3());
   writer.map(7);
@@ -437,9 +438,6 @@ void command_client(ClientSession& session, const Request& request) {
     case CommandId::ClientInfo:
       writer.verbatim(own_line(session, request) + "\n");
       break;
-    case CommandId::ClientGetredir:
-      writer.integer(-1);  // Tracking is off.
-      break;
     case CommandId::ClientHelp:
       return reply_help(session, kClientHelp);
     case CommandId::ClientSetname:
@@ -461,6 +459,14 @@ void command_client(ClientSession& session, const Request& request) {
       return client_pause(session, request);
     case CommandId::ClientUnpause:
       return client_unpause(session, request);
+    case CommandId::ClientCaching:
+      return client_caching(session, request);
+    case CommandId::ClientGetredir:
+      return client_getredir(session, request);
+    case CommandId::ClientTracking:
+      return client_tracking(session, request);
+    case CommandId::ClientTrackinginfo:
+      return client_trackinginfo(session, request);
     default:
       return session.reply_error(
           resp::errors::not_supported(request.spec->name, "it is not available yet"));

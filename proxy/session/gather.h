@@ -56,9 +56,7 @@ class Gather : public backend::TicketOwner, public backend::PendingReply {
   [[nodiscard]] const std::vector<Fragment>& fragments() const { return fragments_; }
   // Before the first send(): another database than the session's. What the session sends before and
   // after it goes over other connections then.
-  void use_database(unsigned database) {
-    channel_ = backend::Channel(channel_.protocol(), database);
-  }
+  void use_database(unsigned database) { channel_ = channel_.at(database); }
   [[nodiscard]] bool is_too_large() const { return too_large_; }
   // Of some fragment nobody knows whether its node has executed it, or will.
   [[nodiscard]] bool is_any_lost() const { return is_any_lost_; }

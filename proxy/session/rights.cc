@@ -6,6 +6,7 @@
 #include "conf/words.h"
 #include "proxy/acl/users.h"
 #include "proxy/resp/key_finder.h"
+#include "proxy/session/client_address.h"
 #include "proxy/session/commands.h"
 #include "proxy/session/sessions.h"
 #include "proxy/session/transaction.h"

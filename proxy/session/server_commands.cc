@@ -74,6 +74,10 @@ class InfoGather final : public AllNodesGather {
     facts.connections_total = totals.clients;
     facts.errors_total = totals.errors;
     facts.blocked_clients = totals.blocked_clients;
+    facts.tracking_clients = totals.tracking_clients;
+    facts.tracked_keys = totals.tracked_keys;
+    facts.tracked_items = totals.tracked_items;
+    facts.tracked_prefixes = totals.tracked_prefixes;
     const pubsub::TopicCounts topics = client.core().pubsub->registry().counts();
     facts.channels = topics.channels;
     facts.patterns = topics.patterns;

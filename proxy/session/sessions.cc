@@ -80,6 +80,7 @@ void Sessions::resume_all() {
 void Sessions::follow_map() {
   for (ClientSession* session : watching_) session->follow_map();
   blocked_calls_.follow_map();
+  trackers_.follow_table();
 }
 
 void Sessions::follow_users(const RoutingTable& before) {
@@ -117,11 +118,15 @@ void Sessions::drain() {
 
 void Sessions::close_all() {
   for_each([](ClientSession& session) { session.close_now(); });
+  trackers_.close();
+  monitors_.close();
 }
 
 void Sessions::tick() {
   paused_.tick();
   delayed_logins_.tick(*this, core_.now_ms());
+  trackers_.tick();
+  monitors_.tick();
   std::uint64_t limit = static_cast<std::uint64_t>(core_.table->timeouts.stalled_client.count());
   std::uint64_t now = core_.now_ms();
   // Those that owe us bytes are looked for once a second only: that is a walk over all.

@@ -20,8 +20,10 @@
 #include "proxy/session/blocked_call.h"
 #include "proxy/session/client_session.h"
 #include "proxy/session/delayed_logins.h"
+#include "proxy/session/monitors.h"
 #include "proxy/session/paused_clients.h"
 #include "proxy/session/subscribers.h"
+#include "proxy/session/trackers.h"
 
 namespace proxy::session {
 
@@ -31,6 +33,10 @@ struct WorkerTotals {
   std::uint64_t clients = 0;
   std::uint64_t errors = 0;
   std::uint64_t blocked_clients = 0;  // Now.
+  std::uint64_t tracking_clients = 0;
+  std::uint64_t tracked_keys = 0;
+  std::uint64_t tracked_items = 0;
+  std::uint64_t tracked_prefixes = 0;
 };
 
 // Asks something of every worker's sessions; the answers come back to the worker that asked.
@@ -42,6 +48,8 @@ class OtherWorkers {
   // and not at all when the proxy ends first.
   virtual void ask_all(std::function<std::string(Sessions&)> ask,
                        std::function<void(std::vector<std::string>)> answer) = 0;
+  // Runs it on every worker's thread, this one's included, but never inside this call.
+  virtual void tell_all(std::function<void(Sessions&)> tell) = 0;
 
  protected:
   ~OtherWorkers() = default;
@@ -60,6 +68,7 @@ struct SessionCounts {
   std::atomic<std::uint64_t> requests_before{0};
   std::atomic<std::uint64_t> clients_before{0};
   std::atomic<std::uint64_t> errors_before{0};
+  TrackedKeysMax tracked_keys_max;
 };
 
 class Sessions {
@@ -70,7 +79,9 @@ class Sessions {
         counts_(counts),
         workers_(workers),
         paused_(core, counts.pause),
-        subscribers_(core) {}
+        subscribers_(core),
+        monitors_(core, *this),
+        trackers_(core, *this, counts.tracked_keys_max) {}
   ~Sessions();
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
@@ -84,6 +95,8 @@ class Sessions {
   // Since the start, or the last CONFIG RESETSTAT.
   [[nodiscard]] WorkerTotals totals() const;
   void reset_totals();
+  [[nodiscard]] Trackers& trackers() { return trackers_; }
+  [[nodiscard]] Monitors& monitors() { return monitors_; }
   [[nodiscard]] unsigned workers() const { return workers_; }
   [[nodiscard]] acl::DenialLog& denials() { return counts_.denials; }
   [[nodiscard]] acl::LoginGuard& login_guard() { return counts_.logins; }
@@ -98,7 +111,7 @@ class Sessions {
   void for_each(const std::function<void(ClientSession&)>& visit);
 
   void drain();      // Each ends at a reply boundary.
-  void close_all();  // Now.
+  void close_all();  // Now, for the worker ends.
   // The snapshot has changed: sessions that watch keys of slots with another owner now lose them,
   // those that are blocked for such keys go on there.
   void follow_map();
@@ -141,6 +154,8 @@ class Sessions {
   PausedClients paused_;
   Subscribers subscribers_;
   DelayedLogins delayed_logins_;
+  Monitors monitors_;
+  Trackers trackers_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ClientSession>> sessions_;
   std::unordered_set<ClientSession*> watching_;
   std::vector<ClientSession*> resumables_;

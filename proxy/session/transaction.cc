@@ -21,7 +21,7 @@ std::string_view first_line(std::string_view reply) { return reply.substr(0, rep
 
 }  // namespace
 
-Transaction::Transaction() : bytes_(kMulti) {}
+Transaction::Transaction() : bytes_(kMulti), begin_(bytes_.size()) {}
 
 void Transaction::add_for_node(std::string_view bytes) {
   ++count_;

@@ -86,9 +86,26 @@ class Transaction {
   [[nodiscard]] std::vector<Own>& own() { return own_; }
   // MULTI, the requests for the node, EXEC.
   [[nodiscard]] std::string take_bytes();
+  // Calls visit(bytes) for each request in its place; `bytes` begins with it, and what visit
+  // returns is its size.
+  template <class Visit>
+  void for_each_request(Visit visit) const {
+    std::string_view rest = bytes_;
+    rest.remove_prefix(begin_);
+    auto own = own_.begin();
+    for (std::size_t place = 0; place < count_; ++place) {
+      if (own != own_.end() && own->place == place) {
+        visit(std::string_view(own->text));
+        ++own;
+      } else {
+        rest.remove_prefix(visit(rest));
+      }
+    }
+  }
 
  private:
   std::string bytes_;
+  std::size_t begin_ = 0;  // Where the first request begins there.
   std::vector<Own> own_;
   std::vector<ScriptId> scripts_;
   std::vector<Call> calls_;

@@ -79,6 +79,7 @@ QueuedAs queued_as(const resp::CommandSpec& spec, resp::Args args) {
     case CommandId::AclWhoami:
     case CommandId::Asking:
     case CommandId::Auth:
+    case CommandId::ClientCaching:
     case CommandId::ClientGetname:
     case CommandId::ClientGetredir:
     case CommandId::ClientHelp:
@@ -89,6 +90,7 @@ QueuedAs queued_as(const resp::CommandSpec& spec, resp::Args args) {
     case CommandId::ClientPause:
     case CommandId::ClientSetinfo:
     case CommandId::ClientSetname:
+    case CommandId::ClientTrackinginfo:
     case CommandId::ClientUnpause:
     case CommandId::ClusterInfo:
     case CommandId::ClusterKeyslot:

@@ -318,7 +318,6 @@ def config_set_never_reaches_a_node(shop):
 def what_an_operator_does_is_refused_at_once_and_harms_nothing(shop):
     client = shop.client()
     for args in (
-        ("MONITOR",),
         ("SHUTDOWN",),
         ("SHUTDOWN", "NOSAVE"),
         ("REPLICAOF", "NO", "ONE"),
@@ -332,7 +331,6 @@ def what_an_operator_does_is_refused_at_once_and_harms_nothing(shop):
         ("MIGRATE", "127.0.0.1", 1, "k", 0, 100),
         ("ACL", "SETUSER", "x"),
         ("MODULE", "LOAD", "/x.so"),
-        ("CLIENT", "TRACKING", "ON"),
     ):
         got, took = timed(lambda args=args: client.raw(*args))
         error(got, "", what="the reply to %s" % (args,))
@@ -342,21 +340,6 @@ def what_an_operator_does_is_refused_at_once_and_harms_nothing(shop):
     )
     for place in (0, 1, 2):
         same(shop.node(place).info("replication")["role"], "master")
-
-
-@test
-def what_comes_later_is_a_clear_error_and_never_a_wrong_answer(shop):
-    client = shop.client()
-    client.ask("SET", A, 1)
-    for args in (
-        ("CLIENT", "TRACKING", "ON"),
-        ("CLIENT", "CACHING", "YES"),
-        ("MONITOR",),
-    ):
-        got, took = timed(lambda args=args: client.raw(*args))
-        error(got, "ERR", what="the reply to %s" % (args,))
-        check(took < 0.5, "%s took %.3f s" % (args, took))
-        same(client.raw("GET", A), bulk(1), "a command after %s" % (args,))
 
 
 @test(stock=True)

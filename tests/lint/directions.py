@@ -23,6 +23,8 @@ RULES = (
     ("proxy/backend/", ("proxy/pubsub/", "proxy/session/", "proxy/control/"), (), "a backend connection does not know who waits"),
     ("proxy/pubsub/", ("proxy/route/", "proxy/backend/", "proxy/session/", "proxy/control/", "proxy/mover/"), (),
      "the hub knows nodes and topics; sessions come to it"),
+    ("proxy/tracking/", ("proxy/route/", "proxy/backend/", "proxy/session/", "proxy/control/", "proxy/mover/"), (),
+     "feeds know nodes and keys; sessions come to them"),
     ("proxy/mover/", ("proxy/route/", "proxy/backend/", "proxy/session/", "proxy/control/"), (),
      "the mover knows nodes and its MoveHost alone"),
 )
