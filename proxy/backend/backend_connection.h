@@ -2,8 +2,8 @@
 //
 // Requests leave in the order of submit(), replies come back in that order, each pops the oldest
 // ticket. A connection greets the node first (AUTH, HELLO, CLIENT SETNAME), asks which process it
-// leads to (INFO), checks that it is the right server (identity key, ROLE), and selects its database;
-// requests wait until then, so a wrong server never gets one, nor a wrong database.
+// leads to (INFO), checks that it is the right server (identity key, ROLE), and selects its
+// database; requests wait until then, so a wrong server never gets one, nor a wrong database.
 //
 // Thread:  one worker's.
 // Owns:    its tickets (see ticket.h). NodeBackend owns the connection.

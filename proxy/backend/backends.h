@@ -64,8 +64,8 @@ class NodeBackend {
     why = is_stuck ? &kBusy : &kQueueFull;
     return nullptr;
   }
-  // Where quiet connections have others' changes redirected to: a client id at the node. 0: there is
-  // nowhere, and requests for such go over ordinary ones. Those that are open retire.
+  // Where quiet connections have others' changes redirected to: a client id at the node. 0: there
+  // is nowhere, and requests for such go over ordinary ones. Those that are open retire.
   void set_quiet_target(Quiet quiet, std::uint64_t client_id);
   [[nodiscard]] std::uint64_t quiet_target(Quiet quiet) const {
     return quiet_targets_[static_cast<std::size_t>(quiet)];

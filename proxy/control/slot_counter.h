@@ -1,13 +1,13 @@
 // SlotCounter: how many keys, and how many bytes, each slot of one node holds.
 //
-// Every key, of all databases, is seen by SCAN, and of some twenty thousand of them the server is asked for the size
-// (MEMORY USAGE), chosen by their names, so that the same data give the same figures. A node whose
-// keys can't all be seen in the time is judged by those that were: SCAN's order has nothing to do
-// with slots.
+// Every key, of all databases, is seen by SCAN, and of some twenty thousand of them the server is
+// asked for the size (MEMORY USAGE), chosen by their names, so that the same data give the same
+// figures. A node whose keys can't all be seen in the time is judged by those that were: SCAN's
+// order has nothing to do with slots.
 //
 // Thread:  the loop's own. One run; destroying it ends the run without a completion.
-// Owns:    nothing: the NodeClient (open and logged in, used by nobody else meanwhile nor afterwards)
-//          must outlive it.
+// Owns:    nothing: the NodeClient (open and logged in, used by nobody else meanwhile nor
+//          afterwards) must outlive it.
 // Limits:  at most half of the node's time goes into it.
 // Errors:  those of the NodeClient; Unavailable with the node's words for an error reply to SCAN.
 //          Where MEMORY USAGE is not allowed, no sizes are known.

@@ -70,9 +70,9 @@ class NodeLink {
   [[nodiscard]] int socket() const { return socket_; }
   [[nodiscard]] const NodeTraits& traits() const { return traits_; }
 
-  // What is added from now on means this database (0 at first). Costs no round trip: the node is told
-  // with the next exchange(). When it refuses, what followed has run in another database, and the
-  // link ends: whoever copies has to begin anew.
+  // What is added from now on means this database (0 at first). Costs no round trip: the node is
+  // told with the next exchange(). When it refuses, what followed has run in another database, and
+  // the link ends: whoever copies has to begin anew.
   void select(Database database);
   // Gathers a command for the next exchange().
   void add(std::initializer_list<std::string_view> command);

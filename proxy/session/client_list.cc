@@ -59,8 +59,8 @@ std::uint64_t id_of(std::string_view line) {
   return id;
 }
 
-// As Redis's: O for a monitor, P for a subscriber, x in a transaction, b blocked, t with CLIENT TRACKING, R whose
-// redirection is broken, B with BCAST, U for a Unix socket, N for none of these.
+// As Redis's: O for a monitor, P for a subscriber, x in a transaction, b blocked, t with CLIENT
+// TRACKING, R whose redirection is broken, B with BCAST, U for a Unix socket, N for none of these.
 std::string flags_of(const ClientFacts& facts) {
   std::string flags;
   if (facts.is_monitor) flags += 'O';

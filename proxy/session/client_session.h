@@ -274,10 +274,11 @@ class ClientSession final : public net::Socket,
            input_->kept_back_by->slots.contains(slot);
   }
   // Nothing that changes how a request is taken: no AUTH to come, a user that may do everything, no
-  // CLIENT REPLY, no transaction, no watched keys, no tracking, no subscriptions in RESP2, nobody who
-  // monitors.
+  // CLIENT REPLY, no transaction, no watched keys, no tracking, no subscriptions in RESP2, nobody
+  // who monitors.
   [[nodiscard]] bool is_plain() const { return is_plain_; }
-  // Whether a request of it may be streamed. One that tracks has to be seen whole if it reads.
+  // Whether a request of it may be streamed. What a client's rights are judged by has to be seen
+  // whole, and of one that tracks what it reads.
   [[nodiscard]] bool may_stream(const resp::CommandSpec& spec) const;
   void note_plainness();
   void begin_as_default();

@@ -81,8 +81,8 @@ bool ClientSession::begin_stream(const char* bytes, std::size_t size, resp::Fram
 }
 
 bool ClientSession::may_stream(const resp::CommandSpec& spec) const {
-  return authenticated_ && reply_mode_ == ReplyMode::On && transaction_ == nullptr &&
-         watch_ == nullptr && !takes_messages_only() &&
+  return authenticated_ && may_do_everything_ && reply_mode_ == ReplyMode::On &&
+         transaction_ == nullptr && watch_ == nullptr && !takes_messages_only() &&
          (tracking_ == nullptr || spec.has(resp::CommandFlag::Write)) &&
          !sessions_.monitors().contains(*this);
 }

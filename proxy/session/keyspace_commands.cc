@@ -260,8 +260,8 @@ class RandomkeyGather final : public AllNodesGather {
 // --- FLUSHALL, FLUSHDB ---------------------------------------------------------------------------
 
 // Where database 0 is flushed, the identity key must stand again: its SET follows on the same
-// connection, so the node executes both in one go. So FLUSHALL of whoever uses another database goes
-// by way of database 0.
+// connection, so the node executes both in one go. So FLUSHALL of whoever uses another database
+// goes by way of database 0.
 class FlushGather final : public AllNodesGather {
  public:
   FlushGather(ClientSession& session, std::string_view bytes, bool is_all)

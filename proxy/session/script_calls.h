@@ -5,8 +5,8 @@
 //
 // Thread:  one worker's.
 // Owns:    a connection per node.
-// Errors:  none: a node that can't be reached is tried again; what its scripts call meanwhile is not
-//          shown.
+// Errors:  none: a node that can't be reached is tried again; what its scripts call meanwhile is
+//          not shown.
 #pragma once
 
 #include <functional>

@@ -6,8 +6,8 @@
 // Of two kinds: one of Kind::Own asks for every change itself (CLIENT TRACKING ON BCAST). To the
 // others, of one kind each, other connections of the worker have redirected what they hear.
 //
-// A node writes to its feeds about a change before it writes the answer to the command that made it;
-// over two connections they may arrive the other way round.
+// A node writes to its feeds about a change before it writes the answer to the command that made
+// it; over two connections they may arrive the other way round.
 //
 // Thread:  one worker's.
 // Owns:    the connection.
