@@ -116,7 +116,7 @@ struct LatencyTarget {
 struct Rebalance {
   ByteCount bandwidth = 20'000'000;  // Bytes per second that a plan may move; 0: no limit.
   Milliseconds pause{50};            // The longest pause of a group of slots.
-  unsigned node_share = 10;          // Percent of a node's time that a plan with a limit may take.
+  unsigned node_share = 6;           // Percent of a node's time that a plan with a limit may take.
   // How long a source keeps its copies when the target has neither AOF, RDB nor a replica.
   Milliseconds grace{10000};
   LatencyTarget latency;

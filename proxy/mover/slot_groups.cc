@@ -15,7 +15,7 @@ constexpr std::uint64_t kRetryMsMax = 5000;  // up to this.
 constexpr std::uint64_t kTryAnywayMs = 5000;
 // Of the pause, what the last copy of several slots should take at most: clients wait less for two
 // small groups than for a large one. A slot alone may take half of it.
-constexpr double kShareTogether = 0.1;
+constexpr double kShareTogether = 0.08;
 constexpr unsigned kHopelessTries = 8;
 constexpr double kSteadyScaleMin = 0.5;  // That small keys were quick says little of large ones.
 

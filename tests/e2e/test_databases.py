@@ -388,9 +388,12 @@ def a_proxy_that_is_killed_in_the_middle_goes_on_with_all_databases(fresh):
         plan = plans.propose(shop, "--move", MOVED + ":inv-vlc", "--limit", "2MB/s")
         plans.approve(shop, plan)
         for copied in (50, 300):
-            eventually(
-                lambda: plans.show(shop, plan["id"]).get("progress", {}).get("keys_copied", 0) > copied,
-                20, "it copies")
+
+            def is_far_enough():
+                report = plans.show(shop, plan["id"])
+                return report["state"] in plans.ENDED or report.get("progress", {}).get("keys_copied", 0) > copied
+
+            eventually(is_far_enough, 20, "it copies")
             shop.proxy.kill()
             shop.start()
         plans.wait(shop, plan, *plans.ENDED, seconds=80)
