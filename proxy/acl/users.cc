@@ -67,7 +67,7 @@ User make_user(const conf::UserConfig& config,
 }  // namespace
 
 std::shared_ptr<const Users> Users::make(const conf::Config& config,
-                                         std::shared_ptr<const resp::CommandTable> commands,
+                                         const std::shared_ptr<const resp::CommandTable>& commands,
                                          const Users* before) {
   auto users = std::make_shared<Users>();
   for (const conf::UserConfig& each : config.users) {

@@ -23,7 +23,7 @@ class Users {
   // Requires check_users() to find no mistakes; a name that was good stays good in a table that
   // has learned.
   [[nodiscard]] static std::shared_ptr<const Users> make(
-      const conf::Config& config, std::shared_ptr<const resp::CommandTable> commands,
+      const conf::Config& config, const std::shared_ptr<const resp::CommandTable>& commands,
       const Users* before);
 
   [[nodiscard]] const User* find(std::string_view name) const {  // Null: there is none.

@@ -13,8 +13,8 @@ namespace resp = proxy::resp;
 namespace {
 
 const resp::CommandSpec& spec_of(std::vector<std::string_view> args) {
-  static const auto commands = resp::CommandTable::built_in();
-  return *resp::find_command(*commands, args);
+  static const auto kCommands = resp::CommandTable::built_in();
+  return *resp::find_command(*kCommands, args);
 }
 
 // What comes behind the time and the address.

@@ -60,7 +60,6 @@ struct TrackingRig : WithLoop, WorkerRig {
   std::unique_ptr<RigClient> tracking(std::initializer_list<std::string_view> more = {}) {
     auto made = client();
     made->ask({"HELLO", "3"});
-    std::string request;
     std::vector<std::string> words = {"CLIENT", "TRACKING", "ON"};
     for (std::string_view word : more) words.emplace_back(word);
     made->send(array_of(words));

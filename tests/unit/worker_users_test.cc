@@ -26,7 +26,7 @@ std::string no_command(const std::string& name) {
   return "-NOPERM this user has no permissions to run the '" + name + "' command\r\n";
 }
 
-conf::UserConfig user_of(std::string name, std::string password, std::string rules) {
+conf::UserConfig user_of(std::string name, const std::string& password, std::string rules) {
   conf::UserConfig user;
   user.name = std::move(name);
   if (password.empty()) {
