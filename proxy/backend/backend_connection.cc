@@ -1,9 +1,8 @@
 #include "proxy/backend/backend_connection.h"
 
-#include <charconv>
-
 #include "proxy/backend/backends.h"
 #include "proxy/backend/refusals.h"
+#include "proxy/resp/handshake.h"
 #include "proxy/resp/reply_writer.h"
 #include "proxy/resp/reserved_key.h"
 #include "slots/assert.h"
@@ -26,27 +25,12 @@ std::string_view what_it_says_of_itself(std::string_view error) {
   return {};
 }
 
-// 0: HELLO's reply does not say it.
-std::uint64_t client_id_in(std::string_view hello) {
-  constexpr std::string_view kField = "\r\nid\r\n:";
-  std::size_t at = hello.find(kField);
-  if (at == std::string_view::npos) return 0;
-  hello.remove_prefix(at + kField.size());
-  std::uint64_t id = 0;
-  std::from_chars(hello.data(), hello.data() + hello.size(), id);
-  return id;
-}
-
 std::string run_id_in(std::string_view info) {
   constexpr std::string_view kField = "\nrun_id:";
   std::size_t at = info.find(kField);
   if (at == std::string_view::npos) return {};
   info.remove_prefix(at + kField.size());
   return std::string(info.substr(0, info.find('\r')));
-}
-
-std::string first_line(std::string_view reply) {
-  return std::string(reply.substr(0, reply.find('\r')));
 }
 
 }  // namespace
@@ -80,14 +64,8 @@ void BackendConnection::connect() {
 
 void BackendConnection::greet() {
   const NodeRoute& route = node_.route();
-  if (!route.password.empty()) {
-    if (route.username.empty()) {
-      resp::append_request(greeting_, {"AUTH", route.password});
-    } else {
-      resp::append_request(greeting_, {"AUTH", route.username, route.password});
-    }
-    greeting_steps_.push_back(GreetingStep::Auth);
-  }
+  resp::append_login(greeting_, route.username, route.password);
+  if (!greeting_.empty()) greeting_steps_.push_back(GreetingStep::Auth);
   resp::append_request(greeting_, {"HELLO", channel_.protocol() == Protocol::Resp3 ? "3" : "2"});
   resp::append_request(greeting_, {"CLIENT", "SETNAME", core_.connection_name});
   resp::append_request(greeting_, {"INFO", "server"});
@@ -128,12 +106,12 @@ bool BackendConnection::take_greeting(std::string_view reply) {
   switch (step) {
     case GreetingStep::Auth:
       if (is_error)
-        return fail("did not accept the proxy's password: " + first_line(reply.substr(1))), false;
+        return fail("did not accept the proxy's password: " + resp::error_text(reply)), false;
       break;
     case GreetingStep::Hello:
       if (is_error && channel_.protocol() == Protocol::Resp3)
-        return fail("does not speak RESP3: " + first_line(reply.substr(1))), false;
-      server_side_.client_id = client_id_in(reply);
+        return fail("does not speak RESP3: " + resp::error_text(reply)), false;
+      server_side_.client_id = resp::client_id_in(reply);
       break;
     case GreetingStep::Server:
       server_side_.run_id = run_id_in(reply);
@@ -162,9 +140,9 @@ bool BackendConnection::take_greeting(std::string_view reply) {
     case GreetingStep::Select:
       if (is_error) {
         break_off();  // The other databases are served as before.
-        node_.note_lacks_database(channel_.database(), first_line(reply.substr(1)));
+        node_.note_lacks_database(channel_.database(), resp::error_text(reply));
         return fail("does not serve database " + std::to_string(channel_.database()) + ": " +
-                    first_line(reply.substr(1))),
+                    resp::error_text(reply)),
                false;
       }
       break;

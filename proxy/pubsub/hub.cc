@@ -115,13 +115,13 @@ void Hub::follow_nodes() {
   // What a worker with the table before has sent there may still publish.
   const auto drain = static_cast<std::uint64_t>(table_->timeouts.drain.count());
   for (const auto& feed : feeds_) {
-    if (!feed->is_leaving() && !table_->map->find(feed->name()))
+    if (!feed->is_leaving() && !table_->map->find(feed->node()))
       feed->leave(uv_now(&loop_) + drain + 1);
   }
 }
 
 NodeFeed* Hub::find_feed(std::string_view name) {
-  auto found = std::ranges::find_if(feeds_, [&](const auto& feed) { return feed->name() == name; });
+  auto found = std::ranges::find_if(feeds_, [&](const auto& feed) { return feed->node() == name; });
   return found == feeds_.end() ? nullptr : found->get();
 }
 
@@ -272,7 +272,7 @@ void Hub::note_reach() {
   std::vector<std::string> heard;
   bool is_whole = true;
   for (const auto& feed : feeds_) {
-    if (feed->has_caught_up()) heard.push_back(feed->name());
+    if (feed->has_caught_up()) heard.push_back(feed->node());
     is_whole = is_whole && (feed->has_caught_up() || !feed->is_counted_on());
   }
   registry_.set_heard_nodes(std::move(heard));

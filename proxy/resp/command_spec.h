@@ -131,6 +131,20 @@ struct CommandSpec {
   [[nodiscard]] bool is_in(CommandCategory category) const {
     return (categories & static_cast<std::uint32_t>(category)) != 0;
   }
+  // EVAL, FCALL and their like.
+  [[nodiscard]] bool calls_script() const {
+    switch (id) {
+      case CommandId::Eval:
+      case CommandId::EvalRo:
+      case CommandId::Evalsha:
+      case CommandId::EvalshaRo:
+      case CommandId::Fcall:
+      case CommandId::FcallRo:
+        return true;
+      default:
+        return false;
+    }
+  }
   [[nodiscard]] bool arity_ok(std::size_t argc) const {
     return arity >= 0 ? argc == static_cast<std::size_t>(arity)
                       : argc >= static_cast<std::size_t>(-arity);

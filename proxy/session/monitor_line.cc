@@ -59,18 +59,9 @@ std::size_t login_of_hello(resp::Args args) {
 }  // namespace
 
 bool is_shown(const resp::CommandSpec& spec) {
-  switch (spec.id) {
-    // Redis shows these itself, before what the script calls.
-    case CommandId::Eval:
-    case CommandId::EvalRo:
-    case CommandId::Evalsha:
-    case CommandId::EvalshaRo:
-    case CommandId::Fcall:
-    case CommandId::FcallRo:
-      return true;
-    default:
-      return !spec.has(resp::CommandFlag::Admin) && !spec.has(resp::CommandFlag::SkipMonitor);
-  }
+  // Redis shows scripts itself, before what they call.
+  return spec.calls_script() ||
+         (!spec.has(resp::CommandFlag::Admin) && !spec.has(resp::CommandFlag::SkipMonitor));
 }
 
 std::string monitor_line(std::uint64_t now_us, unsigned database, std::string_view address,

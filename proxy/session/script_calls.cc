@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "proxy/resp/handshake.h"
 #include "proxy/resp/reply_cursor.h"
 #include "proxy/resp/reply_writer.h"
 #include "proxy/resp/reserved_key.h"
@@ -31,11 +32,7 @@ class ScriptCalls::AtNode final : private pubsub::FeedOwner {
  private:
   void on_open() override {
     std::string bytes;
-    if (!route_.password.empty() && route_.username.empty()) {
-      resp::append_request(bytes, {"AUTH", route_.password});
-    } else if (!route_.password.empty()) {
-      resp::append_request(bytes, {"AUTH", route_.username, route_.password});
-    }
+    resp::append_login(bytes, route_.username, route_.password);
     resp::append_request(bytes, {"CLIENT", "SETNAME", calls_.core_.connection_name});
     resp::append_request(bytes, {"GET", resp::kIdentityKey});
     resp::append_request(bytes, {"MONITOR"});

@@ -21,20 +21,6 @@ using resp::CommandId;
 
 constexpr std::size_t kEvictedPerTick = 10'000;
 
-bool is_script_call(const resp::CommandSpec& spec) {
-  switch (spec.id) {
-    case CommandId::Eval:
-    case CommandId::EvalRo:
-    case CommandId::Evalsha:
-    case CommandId::EvalshaRo:
-    case CommandId::Fcall:
-    case CommandId::FcallRo:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Whether a script reads is in its source. Of what nobody can tell it is assumed that it does.
 bool script_may_read(WorkerCore& core, const Request& request) {
   const CommandId id = request.spec->id;
@@ -49,7 +35,7 @@ bool script_may_read(WorkerCore& core, const Request& request) {
 
 // As Redis does: of commands that only read, and of scripts that call such.
 bool reads_keys(WorkerCore& core, const Request& request) {
-  if (is_script_call(*request.spec)) return script_may_read(core, request);
+  if (request.spec->calls_script()) return script_may_read(core, request);
   return request.spec->has(resp::CommandFlag::ReadOnly) &&
          !request.spec->has(resp::CommandFlag::PubSub);
 }
@@ -57,7 +43,7 @@ bool reads_keys(WorkerCore& core, const Request& request) {
 void add_keys(WorkerCore& core, const Request& request, NamedKeys& keys) {
   thread_local std::vector<std::uint32_t> positions;
   if (!resp::find_keys(*request.spec, request.args, positions)) positions.clear();
-  const bool is_script = is_script_call(*request.spec);
+  const bool is_script = request.spec->calls_script();
   const bool reads = !positions.empty() && reads_keys(core, request);
   const bool writes = is_script || !request.spec->has(resp::CommandFlag::ReadOnly);
   for (const std::uint32_t position : positions) {

@@ -4,6 +4,7 @@
 
 #include "proxy/backend/backends.h"
 #include "proxy/backend/refusals.h"
+#include "proxy/resp/handshake.h"
 #include "proxy/resp/reply_cursor.h"
 #include "proxy/resp/reply_writer.h"
 #include "proxy/session/client_session.h"
@@ -16,8 +17,6 @@ constexpr std::string_view kMulti = "*1\r\n$5\r\nMULTI\r\n";
 constexpr std::string_view kExec = "*1\r\n$4\r\nEXEC\r\n";
 constexpr std::string_view kDiscard = "*1\r\n$7\r\nDISCARD\r\n";
 constexpr std::string_view kQueued = "+QUEUED\r\n";
-
-std::string_view first_line(std::string_view reply) { return reply.substr(0, reply.find('\r')); }
 
 }  // namespace
 
@@ -159,7 +158,7 @@ void MultiReplies::swallow(backend::Ticket* ticket, std::string_view reply) {
   if (loads_ > 0) {
     --loads_;
   } else if (reply.starts_with('-') && refusal_.empty()) {
-    refusal_ = first_line(reply.substr(1));
+    refusal_ = resp::error_text(reply);
   }
   ticket->reply_bytes = 0;
   if (--to_swallow_ == 0 && is_last_reply_its_own()) return hand_over(ticket);
